@@ -209,7 +209,7 @@ LIBS_daemon := $(DAEMON_LIBS) -lz
 LIBS_client := $(CLIENT_LIBS)
 LIBS_courier := $(COURIER_LIBS)
 
-all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/ringtail-courier $(BUILD)/ringtail-kafka $(DISSECTOR) $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy $(BUILD)/tools/kafka_mock $(BUILD)/tools/kafka_topic $(BUILD)/tools/kafka_dump ## builds ringtaild, tracectl, the courier and the tools
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/ringtail-courier $(BUILD)/ringtail-kafka $(DISSECTOR) $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy $(BUILD)/tools/frameless $(BUILD)/tools/kafka_mock $(BUILD)/tools/kafka_topic $(BUILD)/tools/kafka_dump ## builds ringtaild, tracectl, the courier and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
 $(BUILD)/%.o: %.c $(FLAGS) | $(GENERATED)
@@ -288,6 +288,10 @@ $(BUILD)/tests/bench/marked.o: ALL_CFLAGS += $(if $(filter x86_64,$(shell uname 
 $(BUILD)/tests/tools/busy.o $(BUILD)/tests/bench/profile.o: ALL_CFLAGS += \
 	-fno-omit-frame-pointer -fno-optimize-sibling-calls $(if $(findstring clang,$(CC)),,-fno-ipa-icf)
 
+# And whose stacks are followed though they have none.
+$(BUILD)/tests/tools/frameless.o: ALL_CFLAGS += -O2 -fomit-frame-pointer -fno-optimize-sibling-calls \
+	$(if $(findstring clang,$(CC)),,-fno-ipa-icf)
+
 $(BUILD)/tools/kafka_%: $(BUILD)/tests/tools/kafka_%.o
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lrdkafka
@@ -318,6 +322,7 @@ $(patsubst %.c,$(BUILD)/%.o,$(UNIT_C) $(wildcard tests/bpf/*.c)): ALL_CFLAGS := 
 	$(if $(SANITIZE),-fno-sanitize=undefined)
 unit: $(UNITS) ## builds the unit tests
 
+$(BUILD)/tests/bpf/test_unwind.o: ALL_CFLAGS += -O2 -fomit-frame-pointer
 BPF_TESTS := $(patsubst tests/bpf/%.c,$(BUILD)/bpf/%,$(wildcard tests/bpf/test_*.c))
 BPF_HARNESS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/bpf/test_%,$(wildcard tests/bpf/*.c)))
 $(BUILD)/bpf/%: $(BUILD)/tests/bpf/%.o $(BPF_HARNESS) $(LIB_daemon)

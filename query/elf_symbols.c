@@ -217,19 +217,33 @@ static bool read_header(int fd, Elf64_Ehdr *header)
 	       header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
-struct elf_symbols *elf_symbols_load(int fd)
+static struct elf_symbols *load(int fd, Elf64_Ehdr *header)
 {
 	struct elf_symbols *symbols = calloc(1, sizeof(*symbols));
-	Elf64_Ehdr header;
 
 	if (!symbols)
 		return NULL;
-	if (!read_header(fd, &header) || !read_program_headers(symbols, fd, &header)) {
-		elf_symbols_destroy(symbols);
-		return NULL;
-	}
-	read_sections(symbols, fd, &header);
+	if (read_header(fd, header) && read_program_headers(symbols, fd, header))
+		return symbols;
+	elf_symbols_destroy(symbols);
+	return NULL;
+}
+
+struct elf_symbols *elf_symbols_load(int fd)
+{
+	Elf64_Ehdr header;
+	struct elf_symbols *symbols = load(fd, &header);
+
+	if (symbols)
+		read_sections(symbols, fd, &header);
 	return symbols;
+}
+
+struct elf_symbols *elf_symbols_load_places(int fd)
+{
+	Elf64_Ehdr header;
+
+	return load(fd, &header);
 }
 
 void elf_symbols_destroy(struct elf_symbols *symbols)

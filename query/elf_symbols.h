@@ -25,6 +25,9 @@ struct elf_symbols;
 struct elf_symbols *elf_symbols_load(int fd);
 void elf_symbols_destroy(struct elf_symbols *symbols);
 
+/* The same without the functions: where the file's pieces are loaded, and its build-id. */
+struct elf_symbols *elf_symbols_load_places(int fd);
+
 /* Memory that it takes. */
 size_t elf_symbols_bytes(const struct elf_symbols *symbols);
 

@@ -390,6 +390,21 @@ static void find_made(struct stack_names *names, struct process *process, uint64
 		place->offset += into;
 }
 
+/* Of a user stack that ends with a reason; NULL: it is an address. */
+static const char *end_text(uint64_t frame)
+{
+	switch (frame ^ RINGTAIL_STACK_END) {
+	case RINGTAIL_STACK_END_TABLE:
+		return "[could not unwind: no table for this code]";
+	case RINGTAIL_STACK_END_RULE:
+		return "[could not unwind: no rule for this code]";
+	case RINGTAIL_STACK_END_MEMORY:
+		return "[could not unwind: the stack cannot be read]";
+	default:
+		return NULL;
+	}
+}
+
 /* All but the innermost frame are return addresses, and a call may be the last of its function. */
 void stack_names_find(struct stack_names *names, enum ringtail_attachment_kind kind, uint32_t pid,
 		      const uint64_t *frame, size_t i, struct code_place *place)
@@ -403,7 +418,8 @@ void stack_names_find(struct stack_names *names, enum ringtail_attachment_kind k
 		place->offset += place->name ? into : 0;
 		return;
 	}
-	if (!process)
+	place->name = end_text(frame[i]);
+	if (!process || place->name)
 		return;
 	for (unsigned m = process->maps; m-- > 0;) {
 		const struct code_map *map = &process->map[m];

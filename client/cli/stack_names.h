@@ -24,7 +24,7 @@
 struct stack_names;
 
 struct code_place {
-	const char *name;		/* of the function; NULL: not known. Not for a terminal as it is */
+	const char *name;		/* of the function, or why the stack ends; NULL: not known. Not for a terminal as it is */
 	uint64_t offset;		/* from its beginning */
 	const char *path;		/* of the file; NULL: not known, "": it is in no file */
 	uint64_t file_offset;

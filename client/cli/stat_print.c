@@ -342,6 +342,9 @@ static void put_beside(struct out *out, const Ringtail__V1__Stat *stat)
 	if (stat->maps_left_out)
 		put(out, "  beside the rings: %llu maps of processes that have too many\n",
 		    (unsigned long long)stat->maps_left_out);
+	if (stat->stacks_cut)
+		put(out, "  beside the rings: %llu user stacks could not be followed to their beginning\n",
+		    (unsigned long long)stat->stacks_cut);
 	if (stat->redact_rules)
 		put(out, "  redact: %u rules hide texts; the counter texts_redacted says how many\n",
 		    stat->redact_rules);
@@ -616,13 +619,14 @@ int stat_print_json(struct out *out, const Ringtail__V1__Stat *stat)
 	for (size_t i = 0; i < stat->n_counter; i++)
 		bad |= json_object_set_new(counters, stat->counter[i]->name,
 					   json_integer((json_int_t)stat->counter[i]->value));
-	all = json_pack("{s:I, s:I, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:b}",
+	all = json_pack("{s:I, s:I, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:b}",
 			"monotonic_ns", (json_int_t)stat->monotonic_ns,
 			"uptime_ns", (json_int_t)stat->uptime_ns, "source", stat->source,
 			"rings", rings, "clients", clients, "counters", counters,
 			"recursion_lost", (json_int_t)stat->recursion_lost,
 			"maps_too_late", (json_int_t)stat->maps_too_late,
 			"maps_left_out", (json_int_t)stat->maps_left_out,
+			"stacks_cut", (json_int_t)stat->stacks_cut,
 			"redact_rules", (json_int_t)stat->redact_rules,
 			"balanced", stat_balanced(stat));
 	for (size_t i = 0; i < stat->n_export; i++)

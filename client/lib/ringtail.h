@@ -100,6 +100,18 @@ struct ringtail_attachment {
 	size_t frames;
 };
 
+/*
+ * What stands in the place of the outermost frame of a user stack that could not be followed to the thread's first
+ * function: RINGTAIL_STACK_END, and the reason in its low bits.
+ */
+#define RINGTAIL_STACK_END	0x8000000000000000ull
+
+enum ringtail_stack_end {
+	RINGTAIL_STACK_END_TABLE = 1,	/* nothing tells where this code was called from */
+	RINGTAIL_STACK_END_RULE = 2,	/* what tells it, for this place in the code, cannot be followed */
+	RINGTAIL_STACK_END_MEMORY = 3,	/* the stack could not be read there */
+};
+
 /* What ringtail_next() returns. */
 enum ringtail_kind {
 	RINGTAIL_EVENT,

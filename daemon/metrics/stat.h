@@ -132,7 +132,7 @@ struct stat_relay {
 struct daemon_stat {
 	uint64_t monotonic_ns, uptime_ns;
 	uint64_t recursion_lost;		/* programs that the kernel refused to nest */
-	uint64_t maps_too_late, maps_left_out;	/* as struct source_stats has them */
+	uint64_t maps_too_late, maps_left_out, stacks_cut;	/* as struct source_stats has them */
 	unsigned redact_rules;			/* in force */
 	uint64_t loss_window_ns;		/* what a crash costs at worst */
 	const char *source, *durability;

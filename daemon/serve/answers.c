@@ -328,6 +328,7 @@ struct daemon_stat *answers_gather(const struct answers *answers, struct session
 		.redact_rules = redaction_rules(fanout_redaction(answers->fanout)),
 		.maps_too_late = fanout_source_stats(answers->fanout).maps_too_late,
 		.maps_left_out = fanout_source_stats(answers->fanout).maps_left_out,
+		.stacks_cut = fanout_source_stats(answers->fanout).stacks_cut,
 		.connected = connected,
 		.rings = loader_rings(answers->loader),
 		.clients = sessions,
@@ -620,6 +621,7 @@ static struct frame_ref *pack_stat(const struct answers *answers, const struct d
 	message->redact_rules = stat->redact_rules;
 	message->maps_too_late = stat->maps_too_late;
 	message->maps_left_out = stat->maps_left_out;
+	message->stacks_cut = stat->stacks_cut;
 	message->durability = (char *)stat->durability;
 	message->loss_window_ns = stat->loss_window_ns;
 	message->clients = stat->connected;

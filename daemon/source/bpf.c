@@ -30,6 +30,7 @@
 #include "daemon/source/bpf_refused.h"
 #include "daemon/source/bpf_stuck.h"
 #include "daemon/source/bpf_timers.h"
+#include "daemon/source/bpf_unwind.h"
 #include "daemon/source/source.h"
 #include "daemon/source/syscall_catalog.h"
 #include "daemon/source/tracepoints.h"
@@ -52,6 +53,7 @@ struct source_maps {
 	struct source_bpf_objects *objects;
 	struct source_store *store;
 	struct ring_buffer *wanted;
+	struct source_bpf_unwind *unwind;
 	unsigned turn;			/* processes looked at in this turn */
 	uint64_t too_late;		/* had ended, or could not be looked at */
 };
@@ -97,14 +99,19 @@ static int look_at_maps(void *context, void *data, size_t bytes)
 		err = iterate(maps, PROGRAM_MAPS_TELL, wanted->tid);
 	if (err || shared->maps_told_count == before)
 		maps->too_late++;
+	else
+		source_bpf_unwind_take(maps->unwind);
 	return ++maps->turn < MAPS_TURN_MAX ? 0 : -EAGAIN;
 }
 
-static int maps_init(struct source_maps *maps, struct source_bpf_objects *objects, struct source_store *store,
-		     struct error *error)
+static int maps_init(struct source_maps *maps, struct source_bpf_objects *objects, bool are_adopted,
+		     const struct source_config *config, struct error *error)
 {
 	maps->objects = objects;
-	maps->store = store;
+	maps->store = config->store;
+	maps->unwind = source_bpf_unwind_create(objects, are_adopted, config->finder);
+	if (!maps->unwind)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for tables of user stacks");
 	maps->wanted = ring_buffer__new(objects->maps_wanted, look_at_maps, maps, NULL);
 	if (!maps->wanted)
 		return source_bpf_check_failure(error, errno, "read which maps are wanted");
@@ -115,6 +122,8 @@ static void maps_fini(struct source_maps *maps)
 {
 	ring_buffer__free(maps->wanted);
 	maps->wanted = NULL;
+	source_bpf_unwind_destroy(maps->unwind);
+	maps->unwind = NULL;
 }
 
 /* Readable when a program asks; -1: none can. */
@@ -128,6 +137,7 @@ static void maps_look(struct source_maps *maps)
 {
 	maps->turn = 0;
 	ring_buffer__consume(maps->wanted);
+	source_bpf_unwind_work(maps->unwind);
 }
 
 struct source {
@@ -449,7 +459,7 @@ static int open_all(struct source *source, const struct source_config *config, s
 	else
 		err = adopt_or_load(source, config, &reading, error);
 	end_reading(&reading);
-	return err ? err : maps_init(&source->maps, &source->objects, source->store, error);
+	return err ? err : maps_init(&source->maps, &source->objects, source->adopted, config, error);
 }
 
 static void bpf_close(struct source *source);
@@ -534,6 +544,7 @@ static int bpf_stats(struct source *source, struct source_stats *stats)
 	*stats = (struct source_stats){
 		.maps_too_late = source->maps.too_late,
 		.maps_left_out = source->objects.shared->maps_left_out,
+		.stacks_cut = source->objects.shared->stacks_cut,
 	};
 	for (unsigned i = 0; i < PROGRAMS; i++) {
 		struct source_bpf_refused of = refused_of(i);
@@ -833,6 +844,8 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	err = attach_wanted(source, request, after & ~before, &next, error);
 	if (err)
 		return err;
+	if (!(next.flags & RT_FLAG_USTACK))
+		source_bpf_unwind_forget(source->maps.unwind);
 	source_bpf_made_wish(source->made, request, wishes);
 	publish(source, &next, words, wishes);
 	__atomic_fetch_add(&source->objects.shared->maps_reader, 1, __ATOMIC_SEQ_CST);
@@ -908,7 +921,11 @@ static void bpf_settle(struct source *source)
 
 static int bpf_attention(struct source *source, int *timeout_ms)
 {
+	int unwind_ms = source_bpf_unwind_wait_ms(source->maps.unwind);
+
 	*timeout_ms = source->refuses ? REFUSED_LOOK_MS : source_bpf_timers_any(&source->timers) ? CPUS_FOLLOW_MS : -1;
+	if (unwind_ms >= 0 && (*timeout_ms < 0 || unwind_ms < *timeout_ms))
+		*timeout_ms = unwind_ms;
 	return maps_fd(&source->maps);
 }
 

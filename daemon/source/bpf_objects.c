@@ -56,6 +56,7 @@ static uint64_t agreement_tag(void)
 		offsetof(variables, maps_reader),
 		offsetof(variables, maps_told_count),
 		offsetof(variables, refused_told),
+		offsetof(variables, stacks_cut),
 		sizeof(struct bpf_request),
 		offsetof(struct bpf_request, excluded),
 		offsetof(struct bpf_request, timer),
@@ -149,6 +150,8 @@ static const struct inner_map {
 	{"text_places", BPF_MAP_TYPE_PERCPU_ARRAY},
 	{"texts", BPF_MAP_TYPE_HASH},
 	{"timers", BPF_MAP_TYPE_PERCPU_ARRAY},
+	{"unwind_processes", BPF_MAP_TYPE_HASH_OF_MAPS},
+	{"unwind_tables", BPF_MAP_TYPE_ARRAY_OF_MAPS},
 };
 
 static const char *name_inner(char name[ACTIVATION_NAME_BYTES], unsigned i)
@@ -277,6 +280,14 @@ int source_bpf_objects_reuse(const struct source_bpf_objects *objects, struct ri
 	for (unsigned i = 0; i < OUTER_MAPS + SOURCE_BPF_INNER_MAPS && !err; i++)
 		err = bpf_map__reuse_fd(pair[i].map, *pair[i].fd);
 	return err;
+}
+
+int source_bpf_objects_inner(const struct source_bpf_objects *objects, const char *name)
+{
+	for (unsigned i = 0; i < SOURCE_BPF_INNER_MAPS; i++)
+		if (strcmp(inner_maps[i].name, name) == 0)
+			return objects->inner[i];
+	return -1;
 }
 
 int source_bpf_objects_program(struct source_bpf_objects *objects, enum source_bpf_program program,

@@ -23,8 +23,8 @@ struct ringtail_bpf;
 struct ringtail_bpf__bss;
 struct source_bpf_images;
 
-/* Maps that only the programs look into: they are kept so that a program that the next run loads has the same. */
-#define SOURCE_BPF_INNER_MAPS	7
+/* Maps whose content this room does not look into: they are kept so that a program that the next run loads has the same. */
+#define SOURCE_BPF_INNER_MAPS	9
 
 /*
  * In the order of attaching; detaching goes the other way. The first four keep the memory of
@@ -74,6 +74,9 @@ int source_bpf_objects_copy(struct source_bpf_objects *objects,
 
 /* Gives the maps that an earlier run has left to a skeleton that is to be loaded. 0 or -errno. */
 int source_bpf_objects_reuse(const struct source_bpf_objects *objects, struct ringtail_bpf *skeleton);
+
+/* The descriptor of one of those, by its name, which is borrowed. */
+int source_bpf_objects_inner(const struct source_bpf_objects *objects, const char *name);
 
 /*
  * The program's descriptor, which is borrowed; it is loaded, and handed over to the store, when it is wanted for the first

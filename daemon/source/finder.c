@@ -22,6 +22,7 @@
 #include "daemon/base/descriptor.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
+#include "daemon/source/unwind_table.h"
 
 #define READER_NS	(FIND_NS_MAX - FIND_NS_MAX / 4)	/* so that the finder can say so in time */
 
@@ -156,6 +157,40 @@ static int list_names(const struct finder_question *question, int file, struct f
 	return count < 0 ? count : -EIO;
 }
 
+static bool write_all(int fd, const void *from, size_t bytes)
+{
+	const uint8_t *at = from;
+
+	while (bytes) {
+		ssize_t put = write(fd, at, bytes);
+
+		if (put <= 0)
+			return false;
+		at += put;
+		bytes -= (size_t)put;
+	}
+	return true;
+}
+
+static int compile_rows(int file, struct finder_answer *answer)
+{
+	struct unwind_table table;
+	int err = unwind_table_compile(file, &table), rows = -1;
+
+	if (err)
+		return error_set(&answer->error, -err, "no-unwind-table", "no table can be made of the file");
+	memcpy(answer->build_id, table.build_id, sizeof(answer->build_id));
+	answer->names = (uint32_t)table.rows;
+	answer->names_bytes = table.rows * sizeof(*table.row);
+	rows = descriptor_memory_file("ringtail-rows", false);
+	if (rows >= 0 && !write_all(rows, table.row, answer->names_bytes)) {
+		close(rows);
+		rows = -1;
+	}
+	unwind_table_free(&table);
+	return rows >= 0 ? rows : error_set(&answer->error, ENOMEM, "out-of-memory", "no memory for the table");
+}
+
 /* The kernel takes the file by a path: that of the descriptor which came with the question. */
 static int open_event(const struct finder_question *question, int file)
 {
@@ -188,6 +223,11 @@ static int look(const struct finder_question *question, struct finder_answer *an
 	}
 	if (question->lists) {
 		fd = list_names(question, file, answer);
+		close(file);
+		return fd;
+	}
+	if (question->unwinds) {
+		fd = compile_rows(file, answer);
 		close(file);
 		return fd;
 	}
@@ -359,6 +399,9 @@ bool finder_answer_fits(const struct finder_answer *answer, const struct finder_
 	if (question->lists)
 		return has_fd && answer->names <= FIND_NAMES_MAX &&
 		       answer->names_bytes <= (uint64_t)FIND_NAMES_MAX * (NAME_BYTES_MAX + 1);
+	if (question->unwinds)
+		return has_fd && answer->names && answer->names <= UNWIND_FILE_ROWS_MAX &&
+		       answer->names_bytes == answer->names * sizeof(struct unwind_row);
 	return has_fd && file_sites_fit(&answer->sites);
 }
 

@@ -21,6 +21,7 @@
 #include "daemon/source/file_probe.h"
 #include "daemon/source/bpf_places.h"
 #include "proto/limits.h"
+#include "query/elf_symbols.h"
 #include "query/error.h"
 
 struct account;
@@ -36,6 +37,8 @@ struct finder_question {
 	uint64_t number;
 	uint32_t kind;			/* enum file_probe_kind */
 	uint32_t lists;			/* names that match, rather than the places of one */
+	uint32_t unwinds;		/* the rows of unwind_table.h, rather than a place */
+	uint32_t zero0;
 	uint32_t attaches;		/* an event of a place in the file whose descriptor goes with the question: */
 	uint32_t is_return, semaphore;
 	struct probe_unit unit;
@@ -44,12 +47,15 @@ struct finder_question {
 	char name[NAME_BYTES_MAX + 1];	/* of what lists: a glob */
 };
 
-/* With a descriptor: the file; of what lists: a memory file of the names, "name\0" each; of what attaches: the event. */
+/* With a descriptor: the file; of what lists: a memory file of the names, "name\0" each; of what unwinds: one of the rows; of what
+ * attaches: the event. */
 struct finder_answer {
 	uint64_t number;		/* the question's */
 	int32_t err;			/* 0, or -errno with `error` */
-	uint32_t names;
+	uint32_t names;			/* or rows */
 	uint64_t names_bytes;
+	uint8_t build_id[BUILD_ID_BYTES];	/* of what unwinds: the file's */
+	uint32_t zero0;
 	uint64_t device, inode;
 	struct file_sites sites;
 	struct error error;

@@ -74,6 +74,7 @@ struct source_stats {
 	uint64_t program_runs;
 	uint64_t maps_too_late;		/* processes with a stack that ended before their maps were read */
 	uint64_t maps_left_out;		/* maps beyond MAPS_PER_PROCESS_MAX of one process */
+	uint64_t stacks_cut;		/* user stacks with a RT_STACK_END */
 };
 
 /* Receives a probe, borrowed for the call. 0; or -errno, and it gets no more. */

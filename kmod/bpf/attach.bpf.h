@@ -10,6 +10,7 @@
 
 #include "kernel.bpf.h"
 #include "ring.bpf.h"
+#include "unwind.bpf.h"
 #include "kmod/bpf/request.h"
 
 /* Of all attachments of one record: what RT_RECORD_BYTES_MAX leaves beside six arguments. */
@@ -51,6 +52,7 @@ enum attach_program {
 struct attach {
 	__u32 bytes;
 	__u32 taken;		/* of ATTACH_FREE */
+	struct unwind unwind;	/* of the stack that is followed now */
 	__u64 words[ATTACH_WORDS];	/* of a function whose strings are wanted: where they are */
 	__u8 data[ATTACH_PLACE_MASK + 8 + ATTACH_STACK_BYTES];	/* the verifier wants the slack */
 };
@@ -258,6 +260,17 @@ verified_once bool attach_maps(void)
 	return !bpf_map_update_elem(&maps_told, &tgid, &now, BPF_ANY);
 }
 
+/* The user stack by the tables of its process. Returns its bytes; 0: there are no tables. */
+inlined long attach_unwound(struct attach *attach)
+{
+	__u32 bytes = unwind_user(&attach->unwind) * 8;
+
+	if (bytes > RT_STACK_FRAMES_MAX * 8 ||
+	    bpf_probe_read_kernel(attach_place(attach)->data, bytes, attach->unwind.frame))
+		return 0;
+	return bytes;
+}
+
 outlined void attach_stacks(void *ctx, struct attach *attach, __u32 flags)
 {
 	const __u32 bytes_max = RT_STACK_FRAMES_MAX * 8;
@@ -271,7 +284,9 @@ outlined void attach_stacks(void *ctx, struct attach *attach, __u32 flags)
 			attach_end(attach, RT_ATTACH_KSTACK, 0, bytes);
 	}
 	if (flags & RT_FLAG_USTACK && attach_has_room(attach, ATTACH_STACK_BYTES)) {
-		bytes = bpf_get_stack(ctx, attach_place(attach)->data, bytes_max, BPF_F_USER_STACK);
+		bytes = attach_unwound(attach);
+		if (!bytes)
+			bytes = bpf_get_stack(ctx, attach_place(attach)->data, bytes_max, BPF_F_USER_STACK);
 		if (bytes > 0 && bytes <= bytes_max) {
 			attach_end(attach, RT_ATTACH_USTACK, 0, bytes);
 			attach_maps();

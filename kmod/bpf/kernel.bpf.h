@@ -196,7 +196,7 @@ struct linux_binprm {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip;
+	unsigned long bp, r10, r9, r8, dx, si, di, orig_ax, ip, sp;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {

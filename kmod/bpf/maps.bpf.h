@@ -42,6 +42,7 @@ SEC("iter/task_vma")
 int maps_find(struct maps_iter_vma *ctx)
 {
 	struct vm_area_struct *vma = ctx->vma;
+	struct task_struct *task = ctx->task;
 	struct maps_found *found;
 	struct maps_one *one;
 	struct file *file;
@@ -50,8 +51,12 @@ int maps_find(struct maps_iter_vma *ctx)
 	long path_bytes;
 
 	found = bpf_map_lookup_elem(&maps_found, &zero);
-	if (!vma || !found)
+	if (!vma || !task || !found)
 		return 0;
+	if (!found->count) {
+		found->memory = (__u64)BPF_CORE_READ(task, mm);
+		found->pid = task->tgid;
+	}
 	file = vma->vm_file;
 	offset = vma->vm_pgoff << PAGE_SHIFT;
 	if (file) {
@@ -226,6 +231,8 @@ static long maps_tell_one(__u32 i, struct maps_step *step)
 	struct maps_one *one = &step->found->one[i & (MAPS_PER_PROCESS_MAX - 1)];
 
 	maps_read_build_id(step->task, step->found, one->base);
+	for (int w = 0; w < MAPS_BUILD_ID_WORDS; w++)
+		one->build_id[w] = step->found->build_id[w];
 	maps_write(step->task, step->found, one);
 	return 0;
 }
@@ -240,6 +247,7 @@ int maps_tell(struct maps_iter_task *ctx)
 	if (!step.task || !step.found)
 		return 0;
 	bpf_loop(step.found->count, maps_tell_one, &step, 0);
+	step.found->told = step.found->count;
 	step.found->count = 0;
 	step.found->base = step.found->base_inode = step.found->base_device = 0;
 	return 0;

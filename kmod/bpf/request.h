@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 25
+#define REQUEST_PROGRAMS_VERSION 26
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -229,18 +229,77 @@ struct maps_wanted {
 struct maps_one {
 	__u64 start, bytes, offset, base;	/* base: where the file's first byte lies; 0: nowhere */
 	__u64 device, inode;
+	__u64 build_id[MAPS_BUILD_ID_WORDS];	/* zeros: none was found */
 	char path[MAPS_PATH_BYTES];
 };
 
 /* What the iterators that look at a process share: the daemon runs one of them at a time. */
 struct maps_found {
 	__u32 count;
+	__u32 told;		/* of the process that was looked at last: so many are in `one`, with build-ids */
+	__u64 memory;		/* its mm_struct, */
+	__u32 pid;
 	__u32 zero0;
 	__u64 base, base_inode, base_device;	/* of the file that was seen last */
 	__u64 build_id[MAPS_BUILD_ID_WORDS];
 	__u8 piece[MAPS_PIECE_BYTES + 64];
 	struct maps_one one[MAPS_PER_PROCESS_MAX];
 };
+
+/*
+ * How the frames of code without frame pointers are found: what .eh_frame says of each place in a file's code,
+ * compiled to rows that lie in the order of their places (daemon/source/unwind_table.c). A row holds up to the next.
+ * It says where the caller's stack began (the CFA), below which lies the return address, and where rbp was saved.
+ * Behind a table's rows lies its index: for each block of 2^shift bytes of the file, where its rows are.
+ */
+struct unwind_row {
+	__u32 at;		/* offset in the file */
+	__s16 cfa;		/* 8 bytes each */
+	__s8 rbp;		/* 8 bytes each */
+	__u8 rule;		/* enum unwind_rule, UNWIND_* */
+};
+
+enum unwind_rule {
+	UNWIND_NONE,		/* no rule for this code */
+	UNWIND_RSP,		/* the CFA is rsp + cfa */
+	UNWIND_RBP,		/* rbp + cfa */
+	UNWIND_AT_RSP,		/* what lies at rsp + cfa */
+	UNWIND_AT_RBP,
+	UNWIND_PLT,		/* rsp + 8, and 8 more from byte `cfa` of each 16 on */
+	UNWIND_SIGNAL,		/* a handler returns here: the kernel has put the registers on the stack */
+	UNWIND_END,		/* nobody has called this */
+	UNWIND_UNKNOWN,		/* a rule that no row can express */
+};
+
+/* In the place of a row: the first one that begins in the block or behind it, and the first behind it. */
+struct unwind_block {
+	__u32 low, high;
+};
+
+#define UNWIND_SHIFT_MIN	8	/* so that a block has a few rows */
+#define UNWIND_SHIFT_MAX	31
+
+#define UNWIND_RULE		0x0f
+#define UNWIND_AND_8		0x20	/* the CFA is 8 more than what lies there */
+#define UNWIND_RBP_AT_RBP	0x40	/* the caller's rbp lies at rbp + `rbp`, */
+#define UNWIND_RBP_AT_CFA	0x80	/* or at the CFA + `rbp`; neither: rbp is still the caller's */
+
+/* A mapping of code in a process, in the order of their places. Before the first is one that says how many there are. */
+struct unwind_map {
+	__u64 start;		/* of the first: the mm_struct */
+	__u64 bytes;		/* of the first: mappings */
+	__u64 offset;		/* in the file */
+	__u32 table;		/* its number; UNWIND_NO_TABLE */
+	__u32 rows;		/* behind which the index lies, */
+	__u32 first_block;	/* which begins with that one */
+	__u32 blocks;
+	__u32 shift;
+	__u32 zero0;
+};
+
+#define UNWIND_NO_TABLE		(~0u)
+#define UNWIND_TABLES_MAX	1024	/* a power of two */
+#define UNWIND_PROCESSES_MAX	512
 
 /* From the program that looks for threads in system calls: what it writes of each. */
 struct stuck_thread {

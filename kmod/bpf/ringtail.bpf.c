@@ -11,6 +11,7 @@
  *	context  a thread's executable file and cgroup
  *	thread   what is remembered of a thread; introducing it to a ring's reader
  *	filter   whose events are wanted
+ *	unwind   user stacks of code without frame pointers
  *	attach   strings and stacks
  *	syscall, sched, move, timer, maps, stuck   the programs
  *	tracepoint   of which each other tracepoint gets a copy

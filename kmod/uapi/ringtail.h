@@ -294,6 +294,16 @@ enum rt_structure_kind {
 #define RT_DATA_BYTES_MAX	128
 #define RT_STACK_FRAMES_MAX	32
 
+/* In the place of a user stack's outermost frame: how it ended short of its beginning. No address is like this. */
+#define RT_STACK_END		0x8000000000000000ull
+
+enum rt_stack_end {
+	RT_STACK_END_TABLE	= 1,	/* no table and no frame pointer leads on from this code */
+	RT_STACK_END_RULE	= 2,	/* the table has no rule for it that can be followed */
+	RT_STACK_END_MEMORY	= 3,	/* the stack could not be read, or does not grow on */
+	RT_STACK_ENDS		= 4,
+};
+
 #define RT_FLAG_KSTACK		(1u << 0)
 #define RT_FLAG_USTACK		(1u << 1)
 #define RT_FLAG_STRINGS		(1u << 2)

@@ -35,14 +35,13 @@ static void ring_open(struct harness_ring *ring)
 	assert_non_null(ring->known);
 }
 
-void harness_open_excluding(struct harness *harness, uint64_t ring_bytes, uint32_t pid)
+static void open_with(struct harness *harness, const struct source_config *config)
 {
-	const struct source_config config = { .ring_bytes = ring_bytes, .excluded_pids = { 0, pid } };
 	struct error error;
 	int err;
 
 	memset(harness, 0, sizeof(*harness));
-	err = source_bpf.open(&config, &harness->source, &error);
+	err = source_bpf.open(config, &harness->source, &error);
 	if (err && may_not(&error)) {
 		printf("SKIP: %s; %s\n", error.what, error.hint);
 		exit(77);
@@ -54,6 +53,16 @@ void harness_open_excluding(struct harness *harness, uint64_t ring_bytes, uint32
 				&harness->ring[harness->rings].source))
 		ring_open(&harness->ring[harness->rings++]);
 	assert_true(harness->rings > 0);
+}
+
+void harness_open_excluding(struct harness *harness, uint64_t ring_bytes, uint32_t pid)
+{
+	open_with(harness, &(struct source_config){ .ring_bytes = ring_bytes, .excluded_pids = { 0, pid } });
+}
+
+void harness_open_finding(struct harness *harness, uint64_t ring_bytes, struct finder *finder)
+{
+	open_with(harness, &(struct source_config){ .ring_bytes = ring_bytes, .finder = finder });
 }
 
 void harness_open(struct harness *harness, uint64_t ring_bytes)

@@ -57,6 +57,8 @@ typedef void (*harness_event)(void *context, uint32_t cpu, const struct ring_ite
 /* Exits with 77 and the reason where BPF may not; the harness is one for the whole program. */
 void harness_open(struct harness *harness, uint64_t ring_bytes);
 void harness_open_excluding(struct harness *harness, uint64_t ring_bytes, uint32_t pid);
+/* With what opens files, which is borrowed. */
+void harness_open_finding(struct harness *harness, uint64_t ring_bytes, struct finder *finder);
 void harness_close(struct harness *harness);
 
 /* Add a probe, and clauses of which one must hold. */

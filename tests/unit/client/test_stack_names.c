@@ -10,6 +10,7 @@
 
 #include "client/cli/stack_names.h"
 #include "client/lib/limits.h"
+#include "kmod/uapi/ringtail.h"
 #include "query/elf_symbols.h"
 
 #define PID	7u
@@ -269,6 +270,33 @@ static void functions_are_of_the_file_with_that_build_id(void **state)
 	assert_string_equal(place_of(PID, 0x1001, 1).name, "main");
 }
 
+static void assert_end(uint64_t frame, const char *text)
+{
+	struct code_place place = place_of(PID, frame, 1);
+
+	assert_null(place.path);
+	if (!text) {
+		assert_null(place.name);
+		return;
+	}
+	assert_non_null(place.name);
+	assert_string_equal(place.name, text);
+	assert_int_equal(place.offset, 0);
+}
+
+static void a_stack_that_could_not_be_followed_tells_why(void **state)
+{
+	(void)state;
+	assert_true(learn(&(struct map){.pid = PID, .start = 0, .bytes = UINT64_MAX, .path = "/everywhere"}));
+	assert_int_equal(RINGTAIL_STACK_END, RT_STACK_END);
+	assert_int_equal(RINGTAIL_STACK_END_MEMORY, RT_STACK_END_MEMORY);
+	assert_end(RINGTAIL_STACK_END | RINGTAIL_STACK_END_TABLE, "[could not unwind: no table for this code]");
+	assert_end(RINGTAIL_STACK_END | RINGTAIL_STACK_END_RULE, "[could not unwind: no rule for this code]");
+	assert_end(RINGTAIL_STACK_END | RINGTAIL_STACK_END_MEMORY, "[could not unwind: the stack cannot be read]");
+	assert_non_null(place_of(PID, RINGTAIL_STACK_END | RT_STACK_ENDS, 1).path);
+	assert_non_null(place_of(PID, RINGTAIL_STACK_END_TABLE + 1, 1).path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +311,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(files_are_told_apart, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_events_are_no_maps, setup, teardown),
 		cmocka_unit_test_setup_teardown(functions_are_of_the_file_with_that_build_id, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_stack_that_could_not_be_followed_tells_why, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

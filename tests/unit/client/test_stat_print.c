@@ -80,6 +80,7 @@ static Ringtail__V1__Stat make(uint64_t events, uint64_t monotonic_ns)
 	stat.counter = counters;
 	stat.recursion_lost = 2;
 	stat.maps_too_late = 4;
+	stat.stacks_cut = 6;
 	return stat;
 }
 
@@ -118,6 +119,7 @@ static void text(void **state)
 				      "narrower filter (ring-size is 1.00 MiB now)\n"));
 	assert_non_null(strstr(shown, "2 events the kernel would not let nest\n"));
 	assert_non_null(strstr(shown, "4 processes ended before their maps were read"));
+	assert_non_null(strstr(shown, "6 user stacks could not be followed to their beginning\n"));
 	assert_null(strstr(shown, "stuck"));
 	assert_null(strstr(shown, "foreign"));
 	assert_null(strstr(shown, "unpaired"));

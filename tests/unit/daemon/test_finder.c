@@ -21,6 +21,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/source/finder.h"
+#include "daemon/source/unwind_table.h"
 
 #define DAMAGES 400
 
@@ -154,7 +155,46 @@ static void an_answer_that_is_none_is_refused(void **state)
 	question.lists = 1;
 	REFUSED(bad->names = FIND_NAMES_MAX + 1);
 	REFUSED(bad->names_bytes = UINT64_MAX);
+	question.lists = 0;
+	question.unwinds = 1;
+	good.names = 2;
+	good.names_bytes = 2 * sizeof(struct unwind_row);
+	assert_true(finder_answer_fits(&good, &question, true));
+	REFUSED(bad->names = 3);
+	REFUSED(bad->names_bytes++);
+	REFUSED(bad->names = 0; bad->names_bytes = 0);
+	REFUSED(bad->names = UNWIND_FILE_ROWS_MAX + 1;
+		bad->names_bytes = (UNWIND_FILE_ROWS_MAX + 1ull) * sizeof(struct unwind_row));
 	free(bad);
+}
+
+/* As /proc/PID/root leads to it, which is how the loader asks. */
+static void compiles_the_rows_of_a_file(void **state)
+{
+	static struct finder_answer answer;
+	struct finder_question question = {.unwinds = true};
+	struct unwind_row row[2];
+	struct finder finder;
+	struct error error = {0};
+	int fd = -1;
+
+	(void)state;
+	assert_int_equal(finder_start(&finder, NULL, false, &error), 0);
+	snprintf(question.path, sizeof(question.path), "/proc/%d/root%.200s", getpid(), self);
+#if defined(__x86_64__)
+	assert_int_equal(finder_ask(&finder, &question, &answer, &fd, &error), 0);
+	assert_true(answer.names > 2);
+	assert_int_equal(answer.names_bytes, answer.names * sizeof(row[0]));
+	assert_int_equal(pread(fd, row, sizeof(row), 0), sizeof(row));
+	assert_true(row[0].at < row[1].at);
+	assert_int_equal(lseek(fd, 0, SEEK_END), answer.names_bytes);
+	close(fd);
+#endif
+	snprintf(question.path, sizeof(question.path), "/etc/passwd");
+	assert_int_equal(finder_ask(&finder, &question, &answer, &fd, &error), -ENOEXEC);
+	assert_string_equal(error.code, "no-unwind-table");
+	finder_stop(&finder);
+	assert_int_equal(waitpid(finder.pid, NULL, 0), finder.pid);
 }
 
 /* A copy of this program with some of its bytes changed: what is found in it, if anything, is within bounds. */
@@ -195,6 +235,7 @@ int main(void)
 		cmocka_unit_test(says_why_it_finds_nothing),
 		cmocka_unit_test(its_end_is_an_error_and_nothing_worse),
 		cmocka_unit_test(an_answer_that_is_none_is_refused),
+		cmocka_unit_test(compiles_the_rows_of_a_file),
 		cmocka_unit_test(damaged_files_do_no_harm),
 	};
 

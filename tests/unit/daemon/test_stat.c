@@ -92,7 +92,7 @@ static void make(struct fixture *f)
 	f->export.lost = (struct stat_losses){f->export.lost_by, 0, LOSS_STAGES};
 	f->stat = (struct daemon_stat){
 		.monotonic_ns = 701, .uptime_ns = 702000000000, .recursion_lost = 703,
-		.maps_too_late = 720, .maps_left_out = 721,
+		.maps_too_late = 720, .maps_left_out = 721, .stacks_cut = 722,
 		.loss_window_ns = 704000000000, .source = "bpf", .durability = "fsync",
 		.connected = 705, .rings = 2, .clients = 1, .spools = 1, .consumers = 1,
 		.exports = 1, .ring = f->ring, .client = &f->client, .spool = &f->spool,
@@ -292,6 +292,7 @@ static void test_message(void **state)
 	assert_int_equal(message->recursion_lost, 703);
 	assert_int_equal(message->maps_too_late, 720);
 	assert_int_equal(message->maps_left_out, 721);
+	assert_int_equal(message->stacks_cut, 722);
 	assert_int_equal(message->loss_window_ns, 704000000000);
 	assert_string_equal(message->source, "bpf");
 	assert_string_equal(message->durability, "fsync");
