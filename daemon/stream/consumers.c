@@ -510,7 +510,8 @@ static bool parse_line(char *line, struct consumer **open, struct consumer_list 
 		if (!(*open)->filter || *count == CONSUMERS_MAX)
 			return false;
 		(*open)->earlier = true;
-		(*open)->kept = (*open)->place;
+		if ((*open)->place)
+			(*open)->record = CONSUMER_SAVED;
 		TAILQ_INSERT_TAIL(list, *open, link);
 		(*count)++;
 		*open = NULL;
@@ -566,10 +567,9 @@ static void mark_saved(struct consumers *consumers, int err)
 {
 	struct consumer *consumer;
 
-	TAILQ_FOREACH(consumer, &consumers->list, link) {
-		consumer->kept |= consumer->saving && !err;
-		consumer->saving = false;
-	}
+	TAILQ_FOREACH(consumer, &consumers->list, link)
+		if (consumer->record == CONSUMER_SAVING)
+			consumer->record = err ? CONSUMER_UNSAVED : CONSUMER_SAVED;
 }
 
 static void on_saved(struct disk_job *job)
@@ -614,7 +614,8 @@ void consumers_save(struct consumers *consumers)
 		return;			/* it stays dirty: the next one tries again */
 	}
 	TAILQ_FOREACH(consumer, &consumers->list, link)
-		consumer->saving = consumer->place;
+		if (consumer->record == CONSUMER_UNSAVED && consumer->place)
+			consumer->record = CONSUMER_SAVING;
 	save->job.run = run_save;
 	save->job.done = on_saved;
 	save->consumers = consumers;

@@ -44,6 +44,13 @@
 
 struct subscriber;
 
+/* Whether it is on disk, with the place that it began at. */
+enum consumer_record {
+	CONSUMER_UNSAVED,
+	CONSUMER_SAVING,		/* so it will be, once the save that is under way has ended */
+	CONSUMER_SAVED,			/* and stays so */
+};
+
 struct consumer {
 	TAILQ_ENTRY(consumer) link;
 	char name[CONSUMER_NAME_BYTES_MAX + 1];
@@ -57,8 +64,7 @@ struct consumer {
 	struct cursor *place;		/* what is before has been acknowledged; NULL: not known yet */
 
 	bool earlier;			/* an earlier run of the daemon has registered it */
-	bool kept;			/* on disk, with the place that it began at */
-	bool saving;			/* so it will be, once the save that is under way has ended */
+	enum consumer_record record;
 
 	/* durable's */
 	struct subscription *subscription;	/* NULL: not made yet */

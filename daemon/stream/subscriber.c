@@ -75,7 +75,7 @@ static void refuse(struct subscribers *all, struct subscriber *subscriber,
 	char name[CONSUMER_NAME_BYTES_MAX + 1] = "";
 	struct error ignored;
 
-	if (subscriber->identity && consumer && !consumer->kept && !consumer->earlier &&
+	if (subscriber->identity && consumer && consumer->record != CONSUMER_SAVED && !consumer->earlier &&
 	    !consumer_name_is_own(consumer->name))
 		memcpy(name, consumer->name, sizeof(name));
 	detach(all, subscriber);
@@ -155,7 +155,7 @@ static void join(struct subscribers *all, struct subscriber *subscriber)
 	if (subscriber->identity && subscriber->identity->role < ROLE_OPERATOR &&
 	    subscriber->identity->proof != IDENTITY_RELAY)
 		stream_set_rate(stream, all->maker.subscriptions->config.viewers.rate);
-	if (!stream->consumer || stream->consumer->kept) {
+	if (!stream->consumer || stream->consumer->record == CONSUMER_SAVED) {
 		make_live(all, subscriber, stream);
 		return;
 	}
@@ -214,7 +214,7 @@ void subscribers_saved(void *context, int err)
 		next = TAILQ_NEXT(subscriber, link);
 		if (subscriber->state != SUBSCRIBER_REGISTERING)
 			continue;
-		if (subscriber->consumer->kept)
+		if (subscriber->consumer->record == CONSUMER_SAVED)
 			make_live(all, subscriber, subscriber->stream);
 		else if (err)
 			take_unkept(all, subscriber, err);
@@ -227,7 +227,8 @@ void subscribers_register_again(struct subscribers *all)
 	struct subscriber *subscriber;
 
 	TAILQ_FOREACH(subscriber, &all->waiting, link)
-		if (subscriber->state == SUBSCRIBER_REGISTERING && !subscriber->consumer->saving) {
+		if (subscriber->state == SUBSCRIBER_REGISTERING &&
+		    subscriber->consumer->record == CONSUMER_UNSAVED) {
 			register_place(all, subscriber->consumer, subscriber->stream);
 			consumers_save(all->durable->consumers);
 			return;

@@ -104,7 +104,6 @@ MUTANTS = [
      "	if (consumers->saving)\n		consumers->saving->consumers = NULL;\n	while", "	while", REGISTRY),
     ("consumers-two-saves-at-once", CONSUMERS + ":consumers_save", "	if (consumers->saving)\n		return;\n", "", REGISTRY),
     ("consumers-clean-before-they-are-given", CONSUMERS + ":consumers_save", "	consumers->dirty = true;\n", "", REGISTRY),
-    ("consumers-kept-though-the-save-failed", CONSUMERS + ":mark_saved", "consumer->saving && !err;", "consumer->saving;", REGISTRY),
     ("consumers-run-that-is-not-the-oldest-gives-way", CONSUMERS + ":find_run",
      "		memmove(&consumer->sent[0], &consumer->sent[1],\n			--consumer->runs * sizeof(consumer->sent[0]));",
      "		consumer->runs--;", REGISTRY),

@@ -36,7 +36,7 @@ MUTANTS = [
     ("consumers-of-any-name", CONSUMERS + ":consumers_add", "	if (!is_name(name)) {", "	if (false) {", ["unit/consumers"]),
     ("ack-of-an-earlier-run-counts", CONSUMERS + ":consumer_acknowledge", "upto->run.epoch < consumer->place->run.epoch", "false",
      ["unit/consumers", "unit/consumer_acks"]),
-    ("ack-kept-though-not-saved", CONSUMERS + ":mark_saved", "consumer->saving && !err", "consumer->saving",
+    ("ack-kept-though-not-saved", CONSUMERS + ":mark_saved", "err ? CONSUMER_UNSAVED : ", "",
      ["unit/consumers"]),
     ("ack-saved-is-not-given", CONSUMERS + ":consumers_are_given", "return !consumers->dirty;",
      "return consumers;", ["unit/consumers"]),

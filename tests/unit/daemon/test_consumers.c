@@ -76,8 +76,8 @@ static void test_file_both_ways(void **state)
 	assert_int_equal(first->place->position[1].cpu, 5);
 	assert_int_equal(first->place->position[1].seq, 12);
 	assert_null(TAILQ_NEXT(first, link)->place);
-	assert_true(first->earlier && first->kept);
-	assert_false(TAILQ_NEXT(first, link)->kept);
+	assert_true(first->earlier && first->record == CONSUMER_SAVED);
+	assert_int_equal(TAILQ_NEXT(first, link)->record, CONSUMER_UNSAVED);
 	assert_int_equal(consumers_print(&list, &text, &bytes), 0);
 	assert_int_equal(bytes, strlen(good));
 	assert_string_equal(text, good);
@@ -361,7 +361,7 @@ static void on_saved(void *context, int err)
 
 	r->saved = err;
 	r->saves++;
-	if (r->consumer && r->consumer->kept && !r->kept_with)
+	if (r->consumer && r->consumer->record == CONSUMER_SAVED && !r->kept_with)
 		r->kept_with = r->saves;
 }
 
@@ -492,7 +492,7 @@ static void test_kept_when_saved(void **state)
 	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
 	settle(&r);
 	assert_int_equal(r.saved, 0);
-	assert_false(consumer->kept);		/* it has no place yet */
+	assert_int_equal(consumer->record, CONSUMER_UNSAVED);		/* it has no place yet */
 	acknowledge(consumer, 10, 0, 100);
 	faulty.fail_at = faulty.operations;
 	faulty.fail_errno = EIO;
@@ -501,20 +501,19 @@ static void test_kept_when_saved(void **state)
 	assert_true(consumers_are_given(r.consumers));
 	settle(&r);
 	assert_int_equal(r.saved, -EIO);
-	assert_false(consumer->kept);
-	assert_false(consumer->saving);		/* it is to be saved again */
+	assert_int_equal(consumer->record, CONSUMER_UNSAVED);	/* it is to be saved again */
 	assert_string_equal(logged, "consumers-save ");
 	faulty.fail_at = UINT64_MAX;
 	consumers_save(r.consumers);
 	settle(&r);
 	assert_int_equal(r.saved, 0);
-	assert_true(consumer->kept);
+	assert_int_equal(consumer->record, CONSUMER_SAVED);
 	/* And stays so, whatever comes of the next save. */
 	faulty.fail_at = faulty.operations;
 	consumers_save(r.consumers);
 	settle(&r);
 	assert_int_equal(r.saved, -EIO);
-	assert_true(consumer->kept);
+	assert_int_equal(consumer->record, CONSUMER_SAVED);
 	close_registry(&r);
 }
 
@@ -534,7 +533,7 @@ static void test_kept_by_a_save_that_has_its_place(void **state)
 	settle(&r);
 	assert_int_equal(r.saves, 2);
 	assert_int_equal(r.kept_with, 2);
-	assert_false(consumer->saving);
+	assert_int_equal(consumer->record, CONSUMER_SAVED);
 	close_registry(&r);
 }
 
@@ -680,7 +679,7 @@ static void test_text_that_is_not_whole(void **state)
 		settle(&r);
 		assert_int_equal(r.saves, saves + (i == 2));
 	}
-	assert_true(consumer->kept);
+	assert_int_equal(consumer->record, CONSUMER_SAVED);
 	close_registry(&r);
 }
 

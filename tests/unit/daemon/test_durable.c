@@ -494,7 +494,7 @@ static void relay_has_what_was_before_it(void **state)
 	expect_place(its, begin[0], begin[1]);
 	engine_write(&e, 1000);
 	engine_settle(&e);
-	assert_true(its->kept);
+	assert_int_equal(its->record, CONSUMER_SAVED);
 	assert_non_null(strstr(text_of("consumers"), "consumer relay\nowner relay\n"));
 	assert_int_equal(dial(&e, &relay), 0);
 	PEER_AWAIT(e.base, relay.state == SUBSCRIBER_LIVE);
@@ -620,7 +620,7 @@ static void relay_begins_anew(void **state)
 	expect_place(find_relays(&e), find_relays(&e)->subscription->position[0],
 		     find_relays(&e)->subscription->position[1]);
 	engine_settle(&e);
-	assert_true(find_relays(&e)->kept);
+	assert_int_equal(find_relays(&e)->record, CONSUMER_SAVED);
 	engine_close(&e);
 }
 
@@ -1207,14 +1207,14 @@ static void relay_not_registered_without_memory(void **state)
 	engine_settle(&hand.engine);
 	free(relay->place);
 	relay->place = NULL;
-	relay->kept = false;
+	relay->record = CONSUMER_UNSAVED;
 	relay->subscriber = &waiting;
 	fails_in = 0;
 	assert_int_equal(durable_register_relay(&hand.durable, hand.subscription, at, &error), -ENOMEM);
 	assert_int_equal(durable_register_relay(&hand.durable, hand.subscription, at, &error), 0);
 	expect_place(relay, 50, 51);
 	engine_settle(&hand.engine);
-	assert_true(relay->kept);
+	assert_int_equal(relay->record, CONSUMER_SAVED);
 	assert_int_equal(hand.subscription->consumers, 1);
 	relay->subscriber = NULL;
 	close_hand(&hand);

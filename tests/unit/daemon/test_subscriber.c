@@ -291,7 +291,7 @@ static void open_all(struct fixture *fixture)
 	strcpy(f->identity.text, "user:1");
 	strcpy(f->consumer.owner, "user:1");
 	strcpy(f->consumer.name, "mine");
-	f->consumer.kept = true;
+	f->consumer.record = CONSUMER_SAVED;
 	f->subscriber = (struct subscriber){.identity = &f->identity, .live = on_live, .refused = on_refused,
 					    .context = f};
 	f->from = BEGIN_AT_CURSOR;
@@ -618,7 +618,7 @@ static void is_live_once_it_is_kept(void **state)
 	error_set(&error, EPERM, "no", "no");
 	for (unsigned waited = 0; waited < 2; waited++) {
 		open_all(&fixture);
-		f->consumer.kept = false;
+		f->consumer.record = CONSUMER_UNSAVED;
 		f->subscription->state = waited ? SUBSCRIPTION_STARTING : SUBSCRIPTION_LIVE;
 		assert_int_equal(add("mine"), 0);
 		if (waited)
@@ -629,14 +629,14 @@ static void is_live_once_it_is_kept(void **state)
 		ends(0);
 		expect_said("release ");
 		/* What is on its way is waited for; else it is tried again. */
-		f->consumer.saving = true;
+		f->consumer.record = CONSUMER_SAVING;
 		subscribers_register_again(&f->all);
 		expect_said("");
-		f->consumer.saving = false;
+		f->consumer.record = CONSUMER_UNSAVED;
 		f->consumer.place = waited ? NULL : cursor_create(RINGS);
 		subscribers_register_again(&f->all);
 		expect_said(waited ? "place:2 save save " : "save ");
-		f->consumer.kept = true;
+		f->consumer.record = CONSUMER_SAVED;
 		ends(0);
 		expect_said("live release ");
 		leave(false);
@@ -646,7 +646,7 @@ static void is_live_once_it_is_kept(void **state)
 	/* Refused, or gone, with its stream, which was never its own. */
 	for (unsigned gone = 0; gone < 2; gone++) {
 		open_all(&fixture);
-		f->consumer.kept = false;
+		f->consumer.record = CONSUMER_UNSAVED;
 		assert_int_equal(add("mine"), 0);
 		said[0] = '\0';
 		if (gone)
@@ -667,12 +667,12 @@ static void waits_before_one_that_registers(void **state)
 	(void)state;
 	open_all(&fixture);
 	TAILQ_INSERT_TAIL(&f->all.waiting, &first, link);
-	f->consumer.kept = false;
+	f->consumer.record = CONSUMER_UNSAVED;
 	assert_int_equal(add("mine"), 0);
 	said[0] = '\0';
 	subscribers_register_again(&f->all);
 	expect_said("place:2 save save ");
-	f->consumer.kept = true;
+	f->consumer.record = CONSUMER_SAVED;
 	ends(0);
 	expect_said("live release ");
 	TAILQ_REMOVE(&f->all.waiting, &first, link);
@@ -688,7 +688,7 @@ static void what_cannot_be_kept(void **state)
 	(void)state;
 	for (unsigned exporter = 0; exporter < 2; exporter++) {
 		open_all(&fixture);
-		f->consumer.kept = false;
+		f->consumer.record = CONSUMER_UNSAVED;
 		if (exporter)
 			f->subscriber.identity = NULL;
 		assert_int_equal(add("mine"), 0);
@@ -714,7 +714,7 @@ static void what_is_forgotten_with_a_refusal(void **state)
 
 		open_all(&fixture);
 		f->subscriber.identity = client ? &f->identity : NULL;
-		f->consumer.kept = kept;
+		f->consumer.record = kept ? CONSUMER_SAVED : CONSUMER_UNSAVED;
 		f->consumer.earlier = earlier;
 		memset(f->consumer.name, 'n', sizeof(f->consumer.name) - 1);
 		if (relay)
