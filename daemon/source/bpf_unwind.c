@@ -16,6 +16,13 @@
 #include "daemon/source/finder.h"
 #include "kmod/bpf/request.h"
 
+/* Where the BPF programs have no way by tables, no file is read. */
+#if defined(__x86_64__)
+#define HAS_TABLES	true
+#else
+#define HAS_TABLES	false
+#endif
+
 enum table_state {
 	TABLE_FREE,
 	TABLE_READY,		/* the kernel has its rows */
@@ -583,7 +590,7 @@ struct source_bpf_unwind *source_bpf_unwind_create(const struct source_bpf_objec
 	if (!unwind)
 		return NULL;
 	unwind->objects = objects;
-	unwind->finder = finder;
+	unwind->finder = HAS_TABLES ? finder : NULL;
 	unwind->is_empty = !are_adopted;
 	unwind->tables = source_bpf_objects_inner(objects, "unwind_tables");
 	unwind->processes = source_bpf_objects_inner(objects, "unwind_processes");
