@@ -1621,6 +1621,52 @@ RT_C_ARRAY(rt_array_long)
 
 #define RT_TEXT_OF(x)	#x
 
+/*
+ * The word and the description of a probe, of which each object has its own. g++ puts what an inline function has into a
+ * group that the linker keeps once, and takes no two groups in one section: in C++ the sections have different names for
+ * it, which the assembler, that reads over comments, takes for one. Their symbols are hidden, as those of a hidden
+ * class: what another object has is no word of this one. In a template, g++ forgets the section.
+ */
+#if defined(__cplusplus) && !defined(__clang__)
+#define RT_SECTION__(name, number)	name "/*" #number "*/"
+#define RT_SECTION_(name, number)	RT_SECTION__(name, number)
+#define RT_SECTION(name)		RT_SECTION_(name, __COUNTER__)
+#define RT_SITE(here, provider, name, format, arguments, sort) \
+	struct __attribute__((visibility("hidden"))) here { \
+		__attribute__((always_inline)) static inline const rt_probe_site *at() \
+		{ \
+			static uint32_t rt_word __attribute__((section(RT_SECTION("rt_probe_words")), used)) = 0; \
+			static const rt_probe_site rt_site = { \
+				provider, name, format, __FILE__, __LINE__, arguments, rt_types, rt_written, &rt_word, sort}; \
+			static const rt_probe_site *const rt_listed \
+				__attribute__((section(RT_SECTION("rt_probe_sites")), used)) = &rt_site; \
+			return &rt_site; \
+		} \
+	}
+#define RT_SITE_OF(here)	(here::at())
+#define RT_WORD_OF(here)	(here::at()->word)
+/* Where g++ names the arguments of a template, as in "void f(T) [with T = int]". */
+static constexpr bool rt_is_template(const char *function)
+{
+	for (; *function; function++)
+		if (function[0] == '[' && function[1] == 'w' && function[2] == 'i' && function[3] == 't' && function[4] == 'h')
+			return true;
+	return false;
+}
+#define RT_NO_TEMPLATE	static_assert(!rt_is_template(__PRETTY_FUNCTION__), \
+	"g++ takes no RT_PROBE() and no RT_SPAN() in a template: call a function from there that is none")
+#else
+#define RT_SITE(here, provider, name, format, arguments, sort) \
+	static uint32_t here##_word __attribute__((section("rt_probe_words"), used)) = 0; \
+	static const struct rt_probe_site here##_site = { \
+		provider, name, format, __FILE__, __LINE__, arguments, rt_types, rt_written, &here##_word, sort}; \
+	static const struct rt_probe_site *const here##_listed \
+		__attribute__((section("rt_probe_sites"), used)) = &here##_site
+#define RT_SITE_OF(here)	(&here##_site)
+#define RT_WORD_OF(here)	(&here##_word)
+#define RT_NO_TEMPLATE		(void)0
+#endif
+
 /* ---- The macro ------------------------------------------------------------------------------------ */
 
 #define RT_COUNT_(f, a, b, c, d, e, g, h, i, j, k, n, ...)	n
@@ -1666,15 +1712,11 @@ RT_C_ARRAY(rt_array_long)
 #define RT_PROBE(provider, name, ...) do { \
 	static const uint8_t rt_types[] = {RT_EACH(RT_TYPE_OF, __VA_ARGS__) 0}; \
 	static const char *const rt_written[] = {RT_EACH(RT_TEXT_OF, __VA_ARGS__) 0}; \
-	static uint32_t rt_word __attribute__((section("rt_probe_words"), used)) = 0; \
-	static const struct rt_probe_site rt_site = { \
-		#provider, #name, RT_FIRST(__VA_ARGS__), __FILE__, __LINE__, \
-		sizeof(rt_types) - 1, rt_types, rt_written, &rt_word, RT_PROGRAM_EVENT}; \
-	static const struct rt_probe_site *const rt_listed \
-		__attribute__((section("rt_probe_sites"), used)) = &rt_site; \
-	const uint32_t rt_on = rt_probe_enabled(&rt_word); \
+	RT_SITE(rt_here, #provider, #name, RT_FIRST(__VA_ARGS__), sizeof(rt_types) - 1, RT_PROGRAM_EVENT); \
+	RT_NO_TEMPLATE; \
+	const uint32_t rt_on = rt_probe_enabled(RT_WORD_OF(rt_here)); \
 	if (__builtin_expect(rt_on != 0, 0)) { \
-		rt_probe_pass(&rt_site, rt_on, RT_VALUES(RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0)); \
+		rt_probe_pass(RT_SITE_OF(rt_here), rt_on, RT_VALUES(RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0)); \
 	} \
 	if (0) \
 		rt_probe_check(RT_FIRST(__VA_ARGS__) RT_TELL(RT_CHECKED, __VA_ARGS__)); \
@@ -1697,21 +1739,12 @@ RT_C_ARRAY(rt_array_long)
 #define RT_SPAN_OPEN(span, scope, from, provider, name, ...) do { \
 	static const uint8_t rt_types[] = {RT_EACH(RT_TYPE_OF, __VA_ARGS__) 0}; \
 	static const char *const rt_written[] = {RT_EACH(RT_TEXT_OF, __VA_ARGS__) 0}; \
-	static uint32_t rt_word __attribute__((section("rt_probe_words"), used)) = 0; \
-	static uint32_t rt_end_word __attribute__((section("rt_probe_words"), used)) = 0; \
-	static const struct rt_probe_site rt_site = { \
-		provider, name, RT_FIRST(__VA_ARGS__), __FILE__, __LINE__, \
-		sizeof(rt_types) - 1, rt_types, rt_written, &rt_word, RT_PROGRAM_SPAN_BEGIN}; \
-	static const struct rt_probe_site rt_end_site = { \
-		provider, name, "", __FILE__, __LINE__, \
-		0, rt_types, rt_written, &rt_end_word, RT_PROGRAM_SPAN_END}; \
-	static const struct rt_probe_site *const rt_listed \
-		__attribute__((section("rt_probe_sites"), used)) = &rt_site; \
-	static const struct rt_probe_site *const rt_end_listed \
-		__attribute__((section("rt_probe_sites"), used)) = &rt_end_site; \
+	RT_SITE(rt_here, provider, name, RT_FIRST(__VA_ARGS__), sizeof(rt_types) - 1, RT_PROGRAM_SPAN_BEGIN); \
+	RT_SITE(rt_there, provider, name, "", 0, RT_PROGRAM_SPAN_END); \
+	RT_NO_TEMPLATE; \
 	const struct rt_span_context *rt_from = (from); \
-	if (rt_probe_is_enabled(&rt_word) || rt_probe_is_enabled(&rt_end_word)) { \
-		rt_span_begin((span), (scope), rt_from, &rt_site, &rt_end_site, \
+	if (rt_probe_is_enabled(RT_WORD_OF(rt_here)) || rt_probe_is_enabled(RT_WORD_OF(rt_there))) { \
+		rt_span_begin((span), (scope), rt_from, RT_SITE_OF(rt_here), RT_SITE_OF(rt_there), \
 			      RT_VALUES(RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0)); \
 	} else if (!(scope) || rt_from) { \
 		rt_span_pass((span), (scope), rt_from); \

@@ -1,10 +1,12 @@
 """Arrays in a program's probes: each element comes as it was passed, as text, as JSON and out of a recording, of an array
 that is too long the first 128 bytes; a filter on one is refused."""
 import os
+import subprocess
 import sys
 
 import ringtail
 from lib.probing import Program, await_ended, build
+from lib.process import PATIENCE_S
 
 TURNS = 4
 
@@ -39,6 +41,25 @@ def check_python(case, daemon, socket):
                      "a Python program's arrays come, too")
 
 
+def build_in_cxx(case):
+    """The same source, by g++, in an inline function."""
+    here, program = os.path.dirname(os.path.abspath(__file__)), case.path("arrays-cxx")
+    subprocess.run(["g++", "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O2", "-pthread",
+                    f"-I{os.path.join(ringtail.ROOT, 'proto')}", "-o", program, os.path.join(here, "lib", "arrays.c")],
+                   check=True, timeout=PATIENCE_S)
+    return program
+
+
+def check_cxx(case, daemon, socket):
+    program = Program(case, build_in_cxx(case), socket, TURNS)
+    case.check(program.attached, "one in C++ is attached", program.out)
+    stream = case.stream(daemon, "-p", "app:*", "-o", "json")
+    case.check_equal(program.go().process.wait().code, 0, "it ends well")
+    await_ended(daemon)
+    stream.await_all(2 * TURNS)
+    check_values(case, stream.interrupt().lines, "C++ has what was passed")
+
+
 def main(case):
     socket = os.path.join(case.path("run"), "programs.sock")
     daemon = case.daemon(f"--programs={socket}")
@@ -67,6 +88,7 @@ def main(case):
                    in text.out, "text has it", text.out)
         case.check(f" {turn:3} {{0,255}} {{-128,127}} {{1,0}} {{}} text\n" in text.out, "and the small ones", text.out)
     check_values(case, case.tracectl(None, "read", case.path("arrays.rt"), "-o", "json").lines, "a recording has it")
+    check_cxx(case, daemon, socket)
     check_python(case, daemon, socket)
     case.check_balanced(daemon)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """ringtail-probe.h as compilers see it: C11 and C++17, in a program of several files, a shared object and without rseq;
-and what must not compile: arguments that do not fit the format, numbers with a fraction, an eleventh argument."""
+in C++ in inline functions and members, and in templates, of which g++ says that it takes none; and what must not
+compile: arguments that do not fit the format, numbers with a fraction, an eleventh argument."""
 import ctypes
 import os
 import shutil
@@ -73,6 +74,49 @@ int other(void)
 	return 0;
 }
 """
+# Of two files, one of which may be a shared object: each inline function is there once, whoever calls it.
+INLINE = """
+#include "ringtail-probe.h"
+
+struct counted {
+	int n;
+	void in_member(int more) { RT_PROBE(app, in_member, "%d %d", this->n, more); RT_SPAN(app, in_span, "%d", n); }
+};
+
+inline void in_line(int n)
+{
+	auto also = [](int more) { RT_PROBE(app, in_lambda, "%d", more); };
+
+	RT_PROBE(app, in_line, "%d", n);
+	also(n);
+}
+
+TEMPLATE
+int listed(int n);
+"""
+LISTED = """
+int listed(int n)
+{
+	int known = 0;
+
+	in_line(n);
+	counted{n}.in_member(1);
+	RT_PROBE(app, plain, "%d", n);
+	for (const uint32_t *word = __start_rt_probe_words; word < __stop_rt_probe_words; word++)
+		known += rt_probe_site_of(word) != NULL;
+	return known == (int)rt_probe_count() ? known : -1;
+}
+"""
+CALLS = """
+int main(int argc, char **)
+{
+	in_line(argc);
+	counted{argc}.in_member(2);
+	IN_TEMPLATE
+	return listed(argc) == WANTED && rt_probe_count() == COUNT ? 0 : 1;
+}
+"""
+TEMPLATE = 'template <class type> void in_template(type n) { RT_PROBE(app, in_template, "%d", (int)n); }'
 ONE = '#include "ringtail-probe.h"\nvoid f(int n, double d, const char *t);\nvoid f(int n, double d, const char *t)\n' \
       '{ (void)n; (void)d; (void)t; RT_PROBE(app, name, %s); }\n'
 REFUSED = {
@@ -122,6 +166,31 @@ def check_shared_object(scratch):
     said("a shared object, loaded and called", done.returncode == 0 and ctypes.CDLL(library).other() == 0, done.stdout)
 
 
+def check_inline(scratch, compiler, template="", is_shared=False):
+    """Five probes are in both files, and one in the file that lists them: in one program, six; in two objects, five and six."""
+    name = f"{compiler}, {'a shared object' if is_shared else 'two files'}{' and a template' if template else ''}"
+    head = INLINE.replace("TEMPLATE", template)
+    calls = CALLS.replace("IN_TEMPLATE", "in_template(1L);" if template else "").replace("WANTED", "6" if is_shared else
+                                                                                          "7" if template else "6")
+    calls = calls.replace("COUNT", "5" if is_shared else "7" if template else "6")
+    words = [compiler, "-x", "c++", "-std=c++17", "-O2", "-fPIC", *STRICT]
+    library = f"{scratch}/liblisted.so" if is_shared else f"{scratch}/listed.o"
+    done = compile_text(words, head + LISTED, library, "-shared" if is_shared else "-c")
+    if not done.returncode:
+        done = compile_text(words, head + calls, f"{scratch}/calls.o", "-c")
+    if not done.returncode:
+        done = subprocess.run([compiler, "-rdynamic", "-o", f"{scratch}/inline", f"{scratch}/calls.o", library, "-pthread"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    code = done.returncode or subprocess.run([f"{scratch}/inline"], timeout=20, env={"RINGTAIL_PROGRAMS": ""}).returncode
+    said(f"inline functions by {name}", code == 0, done.stdout)
+
+
+def check_template_refused(scratch):
+    done = compile_text(CXX, INLINE.replace("TEMPLATE", TEMPLATE) + "void f();\nvoid f() { in_template(1); }", f"{scratch}/t.o", "-c")
+    said("g++ says that it takes no probe in a template", done.returncode != 0 and
+         "call a function from there that is none" in done.stdout, done.stdout)
+
+
 def main():
     scratch = tempfile.mkdtemp(prefix="ringtail-header-")
     try:
@@ -132,6 +201,11 @@ def main():
         check_program(scratch, "pedantic C11", C_STRICT, "_Bool", "-Wpedantic")
         check_program(scratch, "C++17 by clang++", ["clang++", *CXX[1:]], "bool", "-Wpedantic")
         check_shared_object(scratch)
+        check_inline(scratch, "g++")
+        check_inline(scratch, "g++", is_shared=True)
+        check_inline(scratch, "clang++")
+        check_inline(scratch, "clang++", template=TEMPLATE)
+        check_template_refused(scratch)
         for language, compiler in (("C", C), ("C++", CXX)):
             for what, arguments in REFUSED.items():
                 done = compile_text(compiler, ONE % arguments, f"{scratch}/refused.o", "-c")
