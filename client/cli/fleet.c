@@ -17,7 +17,8 @@ static uint64_t without_sign(int64_t residual)
 
 uint64_t fleet_residual(const Ringtail__V1__HostStat *host)
 {
-	return without_sign(host->residual) + without_sign(host->consigned_residual) + without_sign(host->spool_residual);
+	return without_sign(host->residual) + without_sign(host->consigned_residual) + without_sign(host->spool_residual) +
+	       without_sign(host->relay_residual);
 }
 
 uint64_t fleet_lost(const Ringtail__V1__HostStat *host)

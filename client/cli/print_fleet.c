@@ -223,6 +223,12 @@ static void put_agents(struct out *out, const struct fleet *fleet)
 	    (unsigned long long)all->spool_in_flight, (long long)all->spool_residual,
 	    units_format_bytes((double)all->behind_bytes, behind));
 	end_line(out);
+	put(out, "    relayed: %llu stored = %llu acknowledged + %llu lost", (unsigned long long)all->relay_stored,
+	    (unsigned long long)all->relay_acked, (unsigned long long)all->relay_lost);
+	end_line(out);
+	put(out, "          + %llu in flight; residual %lld", (unsigned long long)all->relay_in_flight,
+	    (long long)all->relay_residual);
+	end_line(out);
 	put(out, "          told by %u of %u hosts, in attempts", fleet->sum->told, fleet->sum->hosts);
 	end_line(out);
 	put_untold(out, fleet);

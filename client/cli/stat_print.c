@@ -105,6 +105,9 @@ bool stat_balanced(const Ringtail__V1__Stat *stat)
 	for (size_t i = 0; i < stat->n_spool; i++)
 		if (stat->spool[i]->residual)
 			return false;
+	for (size_t i = 0; i < stat->n_consumer; i++)
+		if (stat->consumer[i]->residual)
+			return false;
 	for (size_t i = 0; i < stat->n_trigger; i++)
 		if (stat->trigger[i]->residual)
 			return false;
@@ -409,6 +412,16 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		    (unsigned long long)spool->produced, (unsigned long long)spool->stored);
 		put_rest(out, spool->lost, spool->n_lost, spool->in_flight, spool->residual);
 	}
+	for (size_t i = 0; i < stat->n_consumer; i++) {
+		const Ringtail__V1__ConsumerStat *consumer = stat->consumer[i];
+
+		/* Of the relay's alone it is counted. */
+		if (consumer->stored || consumer->residual)
+			put(out, "  consumer %.64s: %llu stored = %llu acknowledged + %llu lost + %llu in flight;"
+			    " residual %lld\n", consumer->name, (unsigned long long)consumer->stored,
+			    (unsigned long long)consumer->acked, (unsigned long long)consumer->lost,
+			    (unsigned long long)consumer->in_flight, (long long)consumer->residual);
+	}
 	for (size_t i = 0; i < stat->n_export; i++) {
 		const Ringtail__V1__ExportStat *export = stat->export[i];
 
@@ -561,11 +574,13 @@ static json_t *spool_object(const Ringtail__V1__SpoolStat *spool)
 
 static json_t *consumer_object(const Ringtail__V1__ConsumerStat *consumer)
 {
-	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:b}", "name", consumer->name, "owner",
+	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I}", "name", consumer->name, "owner",
 			 consumer->owner, "spool", consumer->spool, "connected", consumer->connected,
 			 "exporter", consumer->exporter, "behind_bytes",
 			 (json_int_t)consumer->behind_bytes, "acked_realtime_ns", (json_int_t)consumer->acked_realtime_ns,
-			 "held_back", consumer->held_back);
+			 "held_back", consumer->held_back, "stored", (json_int_t)consumer->stored,
+			 "acked", (json_int_t)consumer->acked, "lost", (json_int_t)consumer->lost,
+			 "in_flight", (json_int_t)consumer->in_flight, "residual", (json_int_t)consumer->residual);
 }
 
 static json_t *export_object(const Ringtail__V1__ExportStat *export)

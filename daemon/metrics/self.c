@@ -499,9 +499,15 @@ static void add_agents(struct metric_builder *builder, const struct stat_relay *
 	add_frames(builder, "in flight", told->in_flight);
 	add_gauge(builder, COLLECTOR "relay_agents_behind_bytes", "bytes", "Bytes that the agents keep for this relay",
 		  (double)told->behind_bytes);
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "relay_agents_relayed", "",
+		     "Attempts since the agents know a relay, by what became of them: stored = acknowledged + lost + in flight");
+	add_frames(builder, "stored", told->kept);
+	add_frames(builder, "acknowledged", told->acked);
+	add_frames(builder, "lost", told->gone);
+	add_frames(builder, "in flight", told->waiting);
 	add_gauge(builder, COLLECTOR "relay_agents_residual", "",
 		  "What is left of the agents' ledgers, without signs; anything but 0 is a bug",
-		  (double)told->residual);
+		  (double)told->residual + (double)told->relay_residual);
 }
 
 /* The sums first: they are of all hosts, however many there are. */

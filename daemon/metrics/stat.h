@@ -101,6 +101,10 @@ struct stat_told {
 	uint64_t produced, stored, lost, in_flight;	/* attempts, since its daemon started */
 	uint64_t behind_bytes;			/* not acknowledged */
 	int64_t residual;
+
+	/* Of its relay's consumer, since that was registered: kept = acked + gone + waiting + relay_residual. */
+	uint64_t kept, acked, gone, waiting;
+	int64_t relay_residual;
 };
 
 /* One host of a relay, or all: received = forwarded + duplicate + refused + held + residual, in frames. */

@@ -223,6 +223,11 @@ void relay_host_tell(struct relay_host *host, const Ringtail__V1__Stat *message,
 		if (strcmp(message->consumer[i]->name, CONSUMER_RELAY) == 0) {
 			spool = find_spool(message, message->consumer[i]->spool);
 			told.behind_bytes = message->consumer[i]->behind_bytes;
+			told.kept = message->consumer[i]->stored;
+			told.acked = message->consumer[i]->acked;
+			told.gone = message->consumer[i]->lost;
+			told.waiting = message->consumer[i]->in_flight;
+			told.relay_residual = (int64_t)(told.kept - told.acked - told.gone - told.waiting);
 		}
 	host->told = (struct stat_told){0};
 	if (!spool)

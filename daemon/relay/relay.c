@@ -76,6 +76,12 @@ static struct relay_host *find_host(struct relay *relay, const char *name)
 	return NULL;
 }
 
+
+/* Of a host's own making: it may be any number. */
+static uint64_t without_sign(int64_t residual)
+{
+	return residual < 0 ? 0 - (uint64_t)residual : (uint64_t)residual;
+}
 static void add_host(struct stat_host *sum, const struct stat_host *host)
 {
 	sum->received += host->received;
@@ -92,8 +98,12 @@ static void add_host(struct stat_host *sum, const struct stat_host *host)
 	sum->told.lost += host->told.lost;
 	sum->told.in_flight += host->told.in_flight;
 	sum->told.behind_bytes += host->told.behind_bytes;
-	sum->told.residual += (int64_t)(host->told.residual < 0 ? 0 - (uint64_t)host->told.residual :
-								   (uint64_t)host->told.residual);
+	sum->told.residual += (int64_t)without_sign(host->told.residual);
+	sum->told.kept += host->told.kept;
+	sum->told.acked += host->told.acked;
+	sum->told.gone += host->told.gone;
+	sum->told.waiting += host->told.waiting;
+	sum->told.relay_residual += (int64_t)without_sign(host->told.relay_residual);
 	if (host->heard_realtime_ns && (!sum->heard_realtime_ns || host->heard_realtime_ns < sum->heard_realtime_ns))
 		sum->heard_realtime_ns = host->heard_realtime_ns;
 }

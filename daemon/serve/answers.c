@@ -521,6 +521,11 @@ static void pack_consumer(const struct consumer_stat *consumer,
 	message->acked_realtime_ns = consumer->acked_realtime_ns;
 	message->exporter = consumer->exporter;
 	message->held_back = consumer->held_back;
+	message->stored = consumer->account.stored;
+	message->acked = consumer->account.acked;
+	message->lost = consumer->account.lost;
+	message->in_flight = consumer->behind;
+	message->residual = (int64_t)(message->stored - message->acked - message->lost - message->in_flight);
 }
 
 static void pack_export(struct packing *packing, const struct stat_export *export,
@@ -688,6 +693,11 @@ static void pack_told(const struct stat_told *told, Ringtail__V1__HostStat *mess
 	message->spool_in_flight = told->in_flight;
 	message->spool_residual = told->residual;
 	message->behind_bytes = told->behind_bytes;
+	message->relay_stored = told->kept;
+	message->relay_acked = told->acked;
+	message->relay_lost = told->gone;
+	message->relay_in_flight = told->waiting;
+	message->relay_residual = told->relay_residual;
 }
 
 static void pack_host(struct packing *packing, const struct stat_host *host, Ringtail__V1__HostStat *message)

@@ -58,6 +58,7 @@ struct spool_ring {
 	bool came;		/* something was appended since it was opened */
 	uint64_t next;
 	uint64_t began;		/* this run's first attempt; 0: not told yet */
+	bool found;		/* the disk had something of it when it was opened, were it only where it begins */
 	uint64_t end;		/* durable up to here */
 	uint64_t quiet;		/* and up to here, once a watermark is: */
 	uint64_t quiet_attempts;/* so many of them */
@@ -557,7 +558,7 @@ static void set_ends(struct spool *spool)
 
 		ring->came = false;
 		ring->silent = ring->lost.any ? ring->lost.end_seq : 0;
-		ring->known = mark;
+		ring->known = ring->found = mark;
 		ring->next = ring->end = ring->said = mark ? mark->seq : 0;
 		if (mark && ring->lost.any && ring->lost.first_seq > mark->seq)
 			name_hole(spool, ring, ring->lost.first_seq);
@@ -825,6 +826,17 @@ static void take_result(struct spool *spool)
 		tell_lost(spool);
 }
 
+/* Before it was open, nobody had counted what is gone. */
+static void tell_gone(const struct spool *spool)
+{
+	struct spool_extents *gone = spool->turn.gone;
+
+	for (size_t i = 0; gone && i < gone->n; i++)
+		if (spool->config.gone && !spool->turn.remove && spool->life != SPOOL_NEW)
+			spool->config.gone(spool->config.context, &gone->extent[i]);
+	spool_extents_destroy(gone);
+}
+
 static void on_done(struct disk_job *job)
 {
 	struct spool *spool = of_job(job);
@@ -836,6 +848,7 @@ static void on_done(struct disk_job *job)
 		spool_extents_destroy(spool->extents);
 		spool->extents = turn->extents;
 	}
+	tell_gone(spool);
 	free(spool->releasing);
 	spool->releasing = NULL;
 	if (turn->remove) {
@@ -894,6 +907,7 @@ static int create_store(struct spool *spool)
 		.filter = spool->config.filter,
 		.flags = spool->config.flags,
 		.goes_on = spool->config.goes_on,
+		.tells_gone = spool->config.gone,
 		.durability = common->durability,
 		.policy = common->policy,
 		.size_bytes = common->size_bytes,
@@ -1017,6 +1031,63 @@ void spool_release(struct spool *spool, const struct cursor *upto)
 uint64_t spool_durable(const struct spool *spool, uint32_t ring)
 {
 	return spool->ring[ring].end;
+}
+
+uint64_t spool_first(const struct spool *spool, uint32_t ring)
+{
+	return spool->ring[ring].found ? 0 : spool->ring[ring].began;
+}
+
+/* A CPU that came when the segment was being written is not in its beginning. */
+static uint64_t start_of(const struct spool *spool, const struct spool_extent *extent, uint32_t cpu)
+{
+	const struct position *start = cursor_find(extent->start, cpu);
+	const struct spooler_config *config = &spool->spooler->config;
+
+	for (uint32_t i = 0; !start && run_equal(&extent->run, &config->run) && i < config->rings; i++)
+		if (config->cpu_of[i] == cpu)
+			return spool->ring[i].began;
+	return start ? start->seq : 0;
+}
+
+static uint64_t count_behind(const struct spool *spool, const struct spool_extent *extent, const struct cursor *end,
+			     const struct cursor *place)
+{
+	bool same = run_equal(&extent->run, &place->run);
+	uint64_t attempts = 0;
+
+	if (!same && extent->run.epoch < place->run.epoch)
+		return 0;
+	for (uint32_t i = 0; i < end->n; i++) {
+		uint32_t cpu = end->position[i].cpu;
+		uint64_t from = start_of(spool, extent, cpu), at = same ? cursor_seq(place, cpu, 0) : 0;
+
+		from = at > from ? at : from;
+		attempts += end->position[i].seq > from ? end->position[i].seq - from : 0;
+	}
+	return attempts;
+}
+
+uint64_t spool_extent_behind(const struct spool *spool, const struct spool_extent *extent, const struct cursor *place)
+{
+	return count_behind(spool, extent, extent->end, place);
+}
+
+uint64_t spool_attempts_behind(const struct spool *spool, const uint64_t *end, const struct cursor *place)
+{
+	uint32_t rings = spool->spooler->config.rings;
+	struct cursor *now = cursor_create(rings);
+	uint64_t attempts = 0;
+
+	for (uint32_t i = 0; now && i < rings; i++)
+		cursor_put(now, spool->spooler->cpu_of[i], end[i]);
+	for (size_t i = 0; now && spool->extents && i < spool->extents->n; i++) {
+		const struct spool_extent *extent = &spool->extents->extent[i];
+
+		attempts += count_behind(spool, extent, extent->end ? extent->end : now, place);
+	}
+	free(now);
+	return attempts;
 }
 
 uint64_t spool_behind(const struct spool *spool, const struct cursor *place)

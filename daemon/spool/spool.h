@@ -58,6 +58,9 @@ void spooler_turn(struct spooler *spooler);
 /* Seals and syncs what is open; waits for the disk. Nobody is called any more. NULL is safe. */
 void spooler_destroy(struct spooler *spooler);
 
+/* What one segment holds. */
+struct spool_extent;
+
 struct spool_config {
 	const char *name;		/* of its directory; copied */
 	/* What a segment begins with after its SegmentHead. Taken over. */
@@ -73,6 +76,8 @@ struct spool_config {
 	void (*opened)(void *context, const uint64_t *end);
 	/* Every attempt before end[ring] is durable. */
 	void (*progress)(void *context, const uint64_t *end);
+	/* A segment is deleted, or set aside: what it held is no more. NULL: nobody counts that. */
+	void (*gone)(void *context, const struct spool_extent *extent);
 	void *context;
 };
 
@@ -139,6 +144,16 @@ void spool_stat(const struct spool *spool, struct spool_stat *stat);
 
 /* Every attempt of the ring before is durable. */
 uint64_t spool_durable(const struct spool *spool, uint32_t ring);
+
+/*
+ * How many attempts on disk are not before that place: of one segment; and of all, of this run up to end[ring], as it
+ * was reported. What is missing between segments does not count.
+ */
+uint64_t spool_extent_behind(const struct spool *spool, const struct spool_extent *extent, const struct cursor *place);
+uint64_t spool_attempts_behind(const struct spool *spool, const uint64_t *end, const struct cursor *place);
+
+/* What is stored of the ring begins here, or where the disk ended when it was opened. */
+uint64_t spool_first(const struct spool *spool, uint32_t ring);
 
 /* About how many bytes on disk are behind that place. */
 uint64_t spool_behind(const struct spool *spool, const struct cursor *place);

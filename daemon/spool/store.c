@@ -78,6 +78,7 @@ void spool_store_destroy(struct spool_store *store)
 	free(store->told_durable);
 	free(store->quiet_durable);
 	free(store->held);
+	spool_extents_destroy(store->gone);
 	free(store);
 }
 
@@ -117,12 +118,83 @@ struct spool_segment *spool_store_add(struct spool_store *store, uint64_t sequen
 	return segment;
 }
 
-void spool_store_drop(struct spool_store *store, struct spool_segment *segment)
+static size_t index_of(const struct spool_store *store, const struct spool_segment *segment)
 {
 	size_t i = 0;
 
 	while (store->segment[i] != segment)
 		i++;
+	return i;
+}
+
+/* The next one behind it that is of the same run; NULL: there is none. */
+static const struct spool_segment *next_of_run(const struct spool_store *store, size_t i)
+{
+	const struct run *run = &store->segment[i]->run;
+
+	while (++i < store->segments)
+		if (store->segment[i]->start && store->segment[i]->state != SEGMENT_BAD &&
+		    spool_segment_is_of(store->segment[i], run))
+			return store->segment[i];
+	return NULL;
+}
+
+/* One whose end was written and not synced holds what the next one holds again. */
+static void leave_to_next(struct cursor *end, const struct spool_segment *next)
+{
+	for (uint32_t i = 0; next && i < end->n; i++) {
+		uint64_t again = cursor_seq(next->start, end->position[i].cpu, UINT64_MAX);
+
+		if (end->position[i].seq > again)
+			end->position[i].seq = again;
+	}
+}
+
+static bool fill(const struct spool_store *store, struct spool_extent *extent, size_t i, bool open)
+{
+	const struct spool_segment *segment = store->segment[i];
+
+	*extent = (struct spool_extent){.run = segment->run, .bytes = open ? 0 : segment->bytes};
+	extent->start = cursor_copy(segment->start);
+	extent->end = open ? NULL : cursor_copy(segment->end);
+	if (extent->end)
+		leave_to_next(extent->end, next_of_run(store, i));
+	return extent->start && (open || extent->end);
+}
+
+static void drop_last(struct spool_extents *extents)
+{
+	struct spool_extent *last = &extents->extent[--extents->n];
+
+	free(last->start);
+	free(last->end);
+}
+
+/* Where there is no memory for it, it is not counted as lost: then its consumer's ledger does not close. */
+static void note_gone(struct spool_store *store, size_t i)
+{
+	const struct spool_segment *segment = store->segment[i];
+	size_t n = store->gone ? store->gone->n : 0;
+	struct spool_extents *larger;
+
+	if (!store->config.tells_gone || segment->state == SEGMENT_BAD || segment->hollow || !segment->readable ||
+	    !segment->start || !segment->end)
+		return;
+	larger = realloc(store->gone, sizeof(*larger) + (n + 1) * sizeof(larger->extent[0]));
+	if (!larger)
+		return;
+	if (!n)
+		*larger = (struct spool_extents){0};
+	store->gone = larger;
+	if (!fill(store, &larger->extent[larger->n++], i, false))
+		drop_last(larger);
+}
+
+void spool_store_drop(struct spool_store *store, struct spool_segment *segment)
+{
+	size_t i = index_of(store, segment);
+
+	note_gone(store, i);
 	memmove(&store->segment[i], &store->segment[i + 1],
 		(--store->segments - i) * sizeof(store->segment[0]));
 	store->bytes -= segment->bytes;
@@ -134,6 +206,7 @@ void spool_store_set_aside(struct spool_store *store, struct spool_segment *segm
 {
 	char from[SPOOL_PATH_BYTES], to[SPOOL_PATH_BYTES];
 
+	note_gone(store, index_of(store, segment));
 	spool_store_path(store, segment->sequence, segment->state, from);
 	spool_store_path(store, segment->sequence, SEGMENT_BAD, to);
 	/* If it keeps its name, it is passed over until the next start. */
@@ -344,6 +417,7 @@ static void abandon(struct spool_store *store, int err)
 	if (!store->any_durable && segment->state == SEGMENT_OPEN &&
 	    store->disk->ops->remove(store->disk, path) == 0) {
 		store->begun_run &= !segment->is_first;	/* its run begins with the next one */
+		segment->hollow = true;
 		spool_store_drop(store, segment);
 		return;
 	}
@@ -562,6 +636,8 @@ static bool is_full(struct spool_store *store)
 static void report(struct spool_store *store, struct spool_turn *turn)
 {
 	report_extents(store, turn);
+	turn->gone = store->gone;
+	store->gone = NULL;
 	turn->durable = store->durable;
 	turn->unsynced = store->held_n != 0;
 	turn->full = is_full(store);
@@ -632,14 +708,6 @@ void spool_store_turn(struct spool_store *store, struct spool_turn *turn)
 
 /* ---- Extents --------------------------------------------------------------------------------- */
 
-static bool fill(struct spool_extent *extent, const struct spool_segment *segment, bool open)
-{
-	*extent = (struct spool_extent){.run = segment->run, .bytes = open ? 0 : segment->bytes};
-	extent->start = cursor_copy(segment->start);
-	extent->end = open ? NULL : cursor_copy(segment->end);
-	return extent->start && (open || extent->end);
-}
-
 struct spool_extents *spool_extents_create(const struct spool_store *store)
 {
 	struct spool_extents *extents =
@@ -654,7 +722,7 @@ struct spool_extents *spool_extents_create(const struct spool_store *store)
 			extents->bytes += segment->bytes;	/* nobody will be given it */
 			continue;
 		}
-		if (!fill(&extents->extent[extents->n++], segment, open)) {
+		if (!fill(store, &extents->extent[extents->n++], i, open)) {
 			spool_extents_destroy(extents);
 			return NULL;
 		}

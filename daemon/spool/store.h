@@ -34,7 +34,7 @@ struct spool_segment {
 	uint64_t last_time_ns;		/* of what is in it, by its boot's clock; 0: not known */
 	int64_t ended_ns;		/* monotonic; before this boot: negative */
 	bool readable;			/* its head is good: what follows is known */
-	bool hollow;			/* set aside: no frame of it was ever reported as durable */
+	bool hollow;			/* set aside, or deleted: no frame of it was ever reported as durable */
 	bool trusted;			/* sealed, or never failed: what is in it is durable */
 	bool final;			/* after it nothing was taken and not stored */
 	bool for_consumers;		/* nothing in it was always on */
@@ -60,6 +60,7 @@ struct spool_store_config {
 	uint32_t rings;
 	const uint32_t *cpu_of;			/* by ring; borrowed */
 	bool goes_on;				/* as in struct spool_config */
+	bool tells_gone;			/* see struct spool_turn */
 };
 
 struct spool_store {
@@ -101,6 +102,7 @@ struct spool_store {
 	uint64_t recorded_realtime_ns;	/* when this run began to record; 0: it has not */
 	bool begun_run;			/* a segment of this run was begun */
 	uint64_t deleted, set_aside;
+	struct spool_extents *gone;	/* since the last report; NULL: nothing */
 	struct spool_shape {		/* of the list of segments, when it was reported last */
 		size_t segments;
 		uint64_t next_sequence, deleted, set_aside;
@@ -142,6 +144,7 @@ struct spool_turn {
 	bool full, stopped;
 	struct spool_files files;
 	struct spool_extents *extents;	/* the callee's; NULL: they have not changed */
+	struct spool_extents *gone;	/* the callee's: segments that are no more; NULL: none */
 };
 
 /* 0, -ENOMEM. */

@@ -349,6 +349,9 @@ int consumers_print(const struct consumer_list *list, char **text, size_t *bytes
 		if (consumer->spool[0])
 			fprintf(to, "spool %s\n", consumer->spool);
 		fprintf(to, "acked %llu\n", (unsigned long long)consumer->acked_realtime_ns);
+		if (consumer->account.acked || consumer->account.lost)
+			fprintf(to, "account %llu %llu\n", (unsigned long long)consumer->account.acked,
+				(unsigned long long)consumer->account.lost);
 		print_text(to, "filter", consumer->filter);
 		for (size_t i = 0; i < consumer->globs; i++)
 			print_text(to, "probe", consumer->glob[i]);
@@ -459,6 +462,11 @@ static bool parse_owner(struct consumer *consumer, char *value)
 	return true;
 }
 
+static bool parse_account(struct consumer_account *account, char *value)
+{
+	return parse_u64(&value, &account->acked) && *value++ == ' ' && parse_u64(&value, &account->lost) && !*value;
+}
+
 /* A line of a consumer's block. */
 static bool parse_field(struct consumer *consumer, const char *key, char *value)
 {
@@ -476,6 +484,8 @@ static bool parse_field(struct consumer *consumer, const char *key, char *value)
 		return parse_owner(consumer, value);
 	if (strcmp(key, "spool") == 0)
 		return parse_spool(consumer, value);
+	if (strcmp(key, "account") == 0)
+		return parse_account(&consumer->account, value);
 	if (strcmp(key, "at") == 0)
 		return !consumer->place && parse_place(value, &consumer->place);
 	if (!parse_u64(&value, &number) || *value)

@@ -8,6 +8,7 @@
  *	flags 0
  *	spool 0123456789abcdef
  *	acked 1760000000000000000
+ *	account 4711 0
  *	filter pid%20==%2012
  *	probe syscall:openat:call
  *	at 00112233445566778899aabbccddeeff 1760000000000000000 0:4711 1:99
@@ -51,6 +52,16 @@ enum consumer_record {
 	CONSUMER_SAVED,			/* and stays so */
 };
 
+/*
+ * Of the relay's consumer, in attempts, since it was registered: stored = acked + lost + what is on disk behind its
+ * place. acked and lost are kept over restarts; what is stored is known from these and from the disk then.
+ */
+struct consumer_account {
+	uint64_t stored;		/* on disk, and not before its place when it was registered */
+	uint64_t acked;			/* of these, acknowledged */
+	uint64_t lost;			/* of these, gone from the disk before they were */
+};
+
 struct consumer {
 	TAILQ_ENTRY(consumer) link;
 	char name[CONSUMER_NAME_BYTES_MAX + 1];
@@ -62,6 +73,7 @@ struct consumer {
 	char spool[SPOOL_NAME_BYTES];	/* "": none yet */
 	uint64_t acked_realtime_ns;	/* 0: never */
 	struct cursor *place;		/* what is before has been acknowledged; NULL: not known yet */
+	struct consumer_account account;
 
 	bool earlier;			/* an earlier run of the daemon has registered it */
 	enum consumer_record record;

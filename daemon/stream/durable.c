@@ -16,19 +16,93 @@ static int no_memory(struct error *error)
 	return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 }
 
+/* ---- The relay's account --------------------------------------------------------------------- */
+
+/* Attempts on its disk that it has not acknowledged. */
+static uint64_t count_behind(const struct consumer *consumer)
+{
+	const struct subscription *subscription = consumer->subscription;
+
+	return consumer->place && subscription && subscription->spool.spool ?
+		       spool_attempts_behind(subscription->spool.spool, subscription->spool.end, consumer->place) : 0;
+}
+
+/* Whose account is kept, if what it asks for is stored there; else NULL. */
+static struct consumer *account_of(const struct subscription *subscription)
+{
+	const struct durable *durable = subscription->spool.durable;
+	struct consumer *relay = durable->consumers ? consumers_find(durable->consumers, CONSUMER_RELAY) : NULL;
+
+	return relay && relay->place && relay->subscription == subscription ? relay : NULL;
+}
+
+/* What is stored is on its disk now, or was acknowledged, or lost. */
+static void begin_account(struct consumer *consumer)
+{
+	struct consumer_account *account = &consumer->account;
+
+	if (strcmp(consumer->name, CONSUMER_RELAY) == 0)
+		account->stored = account->acked + account->lost + count_behind(consumer);
+}
+
+/* What is stored now, of a ring, from one attempt to another. The relay may have got it, and acknowledged, before. */
+static void note_stored(struct consumer *relay, uint32_t cpu, const struct run *run, uint64_t from, uint64_t to)
+{
+	uint64_t at = run_equal(&relay->place->run, run) ? cursor_seq(relay->place, cpu, 0) : 0;
+
+	if (to <= from)
+		return;
+	relay->account.stored += to - from;
+	if (at > from)
+		relay->account.acked += (at < to ? at : to) - from;
+}
+
+static void note_all_stored(const struct subscription *subscription, const uint64_t *end)
+{
+	const struct subscription_spool *spool = &subscription->spool;
+	struct consumer *relay = account_of(subscription);
+	const struct rings *rings = spool->durable->rings;
+	uint64_t acked = relay ? relay->account.acked : 0;
+
+	for (uint32_t i = 0; relay && i < subscription->rings; i++) {
+		uint64_t first = spool_first(spool->spool, i);
+
+		note_stored(relay, rings->cpu_of[i], &rings->run, spool->end[i] > first ? spool->end[i] : first, end[i]);
+	}
+	/* Its place, which is before that, was saved already. */
+	if (relay && relay->account.acked != acked)
+		consumers_save(spool->durable->consumers);
+}
+
+static void on_segment_gone(void *context, const struct spool_extent *extent)
+{
+	const struct subscription *subscription = context;
+	struct consumer *relay = account_of(subscription);
+	uint64_t lost = relay ? spool_extent_behind(subscription->spool.spool, extent, relay->place) : 0;
+
+	if (!lost)
+		return;
+	relay->account.lost += lost;
+	consumers_save(subscription->spool.durable->consumers);
+}
+
 /* ---- Onto disk ------------------------------------------------------------------------------- */
 
 static void on_opened(void *context, const uint64_t *end)
 {
 	struct subscription *subscription = context;
+	struct consumer *relay = account_of(subscription);
 
 	memcpy(subscription->spool.end, end, subscription->rings * sizeof(*end));
+	if (relay)
+		begin_account(relay);
 }
 
 static void on_progress(void *context, const uint64_t *end)
 {
 	struct subscription *subscription = context;
 
+	note_all_stored(subscription, end);
 	memcpy(subscription->spool.end, end, subscription->rings * sizeof(*end));
 	durable_poke(subscription);
 }
@@ -104,6 +178,7 @@ static int open_spool(struct durable *durable, struct subscription *subscription
 			   subscription->state != SUBSCRIPTION_LIVE,
 		.opened = on_opened,
 		.progress = on_progress,
+		.gone = on_segment_gone,
 		.context = subscription,
 	};
 	char name[SPOOL_NAME_BYTES];
@@ -121,6 +196,7 @@ static int open_spool(struct durable *durable, struct subscription *subscription
 	spool->run = spool->hello->run = durable->rings->run;
 	spool->read = durable->read;
 	spool->context = durable->context;
+	spool->durable = durable;
 	name_spool(durable, subscription, consumer, name);
 	config.name = name;
 	config.hello = frame_ref_get(spool->hello);
@@ -363,6 +439,8 @@ static int change_consumer(struct durable *durable, struct consumer *consumer,
 	if (err)
 		return err;
 	tell_changed(consumer, bytes);
+	/* Who has none of its own has 0. */
+	consumer->account.lost += strcmp(consumer->name, CONSUMER_RELAY) == 0 ? count_behind(consumer) : 0;
 	consumer->subscription = NULL;
 	if (before)
 		let_go(durable, before);
@@ -377,6 +455,7 @@ static void attach(struct consumer *consumer, struct subscription *subscription)
 		return;
 	consumer->subscription = subscription;
 	subscription->consumers++;
+	begin_account(consumer);
 }
 
 int durable_take(struct durable *durable, const char *name, struct subscriber *subscriber,
@@ -427,6 +506,7 @@ static int begin_at(struct durable *durable, struct consumer *consumer, const ui
 		return no_memory(error);
 	}
 	free(place);
+	begin_account(consumer);
 	consumers_save(durable->consumers);
 	return 0;
 }
@@ -527,6 +607,10 @@ void durable_each(const struct durable *durable,
 
 		if (spool)
 			stat.behind_bytes = behind_bytes(consumer, spool);
+		if (strcmp(consumer->name, CONSUMER_RELAY) == 0) {
+			stat.account = consumer->account;
+			stat.behind = count_behind(consumer);
+		}
 		each(context, &stat);
 	}
 }
@@ -579,8 +663,12 @@ void durable_acknowledge(struct durable *durable, struct consumer *consumer,
 			 const struct cursor *upto)
 {
 	struct subscription *subscription = consumer->subscription;
+	bool counts = strcmp(consumer->name, CONSUMER_RELAY) == 0;
+	uint64_t behind = counts ? count_behind(consumer) : 0;
+	int err = consumer_acknowledge(consumer, upto, clock_read(CLOCK_REALTIME));
 
-	if (consumer_acknowledge(consumer, upto, clock_read(CLOCK_REALTIME)) != 0)
+	consumer->account.acked += counts ? behind - count_behind(consumer) : 0;
+	if (err)
 		return;				/* the next one says more */
 	consumer->unrecorded = false;
 	consumers_save(durable->consumers);

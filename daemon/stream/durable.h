@@ -88,6 +88,8 @@ struct consumer_stat {
 	bool held_back;			/* the server's: relay-bandwidth lets what it should get wait */
 	uint64_t behind_bytes;		/* on disk, about */
 	uint64_t acked_realtime_ns;	/* when it acknowledged last; 0: never */
+	struct consumer_account account;	/* the relay's, of others 0 */
+	uint64_t behind;		/* attempts on disk that it has not acknowledged; counted with `account` */
 };
 
 void durable_each(const struct durable *durable,

@@ -99,6 +99,7 @@ struct subscription_spool {
 	uint64_t *end;			/* by ring: what is before is durable; 0: nothing */
 	void (*read)(void *context);	/* some stream has got frames off the disk */
 	void *context;
+	struct durable *durable;	/* that opened it */
 };
 
 struct subscription {

@@ -349,7 +349,7 @@ MUTANTS = [
     ("stream-pass-never", "daemon/stream:stream_source_pass",
      "	if (stream->catch_up)",
      "	if (false)", ["unit/catch_up"]),
-    ("store-spool-store-drop-differs", "daemon/spool:spool_store_drop",
+    ("store-spool-store-drop-differs", "daemon/spool:index_of",
      "	while (store->segment[i] != segment)",
      "	while (store->segment[i] == segment)", ["unit/spool_runs"]),
     ("control-forget-left-out", "daemon/serve:forget",

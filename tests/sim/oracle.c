@@ -719,6 +719,10 @@ void oracle_stat(const struct loader *loader, const Ringtail__V1__Stat *message,
 				 stat->cpu, stat->produced, all, stat->in_flight);
 		check_losses(truth, begin, stat);
 	}
+	for (size_t i = 0; i < message->n_consumer; i++)
+		if (message->consumer[i]->residual)
+			sim_fail("consumer %s: residual %" PRId64 " of %" PRIu64 " stored", message->consumer[i]->name,
+				 message->consumer[i]->residual, message->consumer[i]->stored);
 	for (size_t i = 0; i < message->n_client; i++) {
 		const Ringtail__V1__ClientStat *stat = message->client[i];
 

@@ -361,6 +361,11 @@ static void hosts_that_have_not_told(void **state)
 	answer.all.spool_in_flight = 2;
 	answer.all.spool_residual = 1;
 	answer.all.behind_bytes = 2048;
+	answer.all.relay_stored = 20;
+	answer.all.relay_acked = 14;
+	answer.all.relay_lost = 3;
+	answer.all.relay_in_flight = 1;
+	answer.all.relay_residual = 2;
 	fleet = make(&answer, list, 7);
 	for (unsigned i = 0; i < 7; i++)
 		list[i] = &answer.host[i];
@@ -369,6 +374,8 @@ static void hosts_that_have_not_told(void **state)
 	assert_fits(text);
 	assert_non_null(strstr(text, "  agents: 10 produced = 6 stored + 3 lost\n"
 			       "          + 2 in flight; residual 1; 2.00 KiB not acknowledged\n"
+			       "    relayed: 20 stored = 14 acknowledged + 3 lost\n"
+			       "          + 1 in flight; residual 2\n"
 			       "          told by 1 of 7 hosts, in attempts\n"
 			       "    not told: c\n    not told: d\n    not told: e\n"
 			       "    not told: 2 more hosts\n"));

@@ -41,6 +41,7 @@ static inline void durable_engine_setup(void)
 	engine_disk = &disk;
 	engine_durable = true;
 	engine_segment_bytes = 1500;
+	engine_spool_bytes = 64 << 20;
 	engine_epoch = 99;
 }
 

@@ -256,6 +256,7 @@ static bool engine_dials_relay;
 /* Which providers programs may bring; NULL: none. */
 static bool (*engine_may_come)(void *context, const char *provider);
 static size_t engine_segment_bytes = 1 << 20;
+static size_t engine_spool_bytes = 64 << 20;
 static uint64_t engine_epoch = 99;	/* this run of the rings */
 static bool engine_file_strings;	/* exports are given them */
 static struct viewer_bounds engine_viewers = {.strings = true, .stacks = true,
@@ -270,7 +271,7 @@ static void engine_open_disk(struct engine *engine, struct fanout_config *fanout
 {
 	struct spooler_config spooler = {
 		.base = engine->base, .durability = SPOOL_WRITTEN, .policy = SPOOL_DROP_OLDEST,
-		.size_bytes = 64 << 20, .age_ns = 3600 * NS_PER_S, .segment_bytes = engine_segment_bytes,
+		.size_bytes = engine_spool_bytes, .age_ns = 3600 * NS_PER_S, .segment_bytes = engine_segment_bytes,
 		.run = fanout->run,
 		.rings = engine->loader.rings, .cpu_of = engine_cpu,
 	};

@@ -23,7 +23,7 @@
 
 static const char good[] =
 	"ringtail consumers 1\n"
-	"consumer a.b-c_1\nowner cert:Alice%20%25%7f\nflags 6\nspool 0123456789abcdef\nacked 17\nfilter pid%20==%2012%20%25\n"
+	"consumer a.b-c_1\nowner cert:Alice%20%25%7f\nflags 6\nspool 0123456789abcdef\nacked 17\naccount 18446744073709551615 3\nfilter pid%20==%2012%20%25\n"
 	"probe syscall:open*:call\nprobe x\n"
 	"at 00112233445566778899aabbccddeeff 99 0:4711 5:12\nend\n"
 	"consumer second\nflags 0\nacked 0\nfilter \nend\n";
@@ -68,6 +68,8 @@ static void test_file_both_ways(void **state)
 	assert_string_equal(first->owner, "cert:Alice %\x7f");
 	assert_string_equal(TAILQ_NEXT(first, link)->owner, "");
 	assert_string_equal(first->filter, "pid == 12 %");
+	assert_true(first->account.acked == UINT64_MAX && first->account.lost == 3);
+	assert_int_equal(TAILQ_NEXT(first, link)->account.acked, 0);
 	assert_int_equal(first->globs, 2);
 	assert_string_equal(first->spool, "0123456789abcdef");
 	assert_string_equal(TAILQ_NEXT(first, link)->spool, "");

@@ -624,6 +624,164 @@ static void relay_begins_anew(void **state)
 	engine_close(&e);
 }
 
+/* ---- The relay's account ----------------------------------------------------------------------- */
+
+static void find_account(void *context, const struct consumer_stat *stat)
+{
+	if (strcmp(stat->name, CONSUMER_RELAY) == 0)
+		*(struct consumer_stat *)context = *stat;
+	else
+		assert_int_equal(stat->account.stored + stat->account.acked + stat->account.lost + stat->behind, 0);
+}
+
+/* It closes: stored = acked + lost + behind. */
+static struct consumer_stat account_of(const struct engine *e)
+{
+	struct consumer_stat stat = {0};
+
+	durable_each(find_relays(e)->subscription->spool.durable, find_account, &stat);
+	assert_int_equal(stat.account.stored, stat.account.acked + stat.account.lost + stat.behind);
+	return stat;
+}
+
+/* All that the disk has of this run, and `more` of each ring that it has not yet. */
+static void relay_acknowledges(struct engine *e, uint64_t more)
+{
+	const struct subscription *subscription = find_relays(e)->subscription;
+	uint64_t seq[ENGINE_RINGS];
+	struct cursor *upto;
+
+	for (unsigned i = 0; i < ENGINE_RINGS; i++)
+		seq[i] = subscription->spool.end[i] + more;
+	upto = rings_cursor(subscription->spool.durable->rings, seq);
+	assert_non_null(upto);
+	durable_acknowledge(subscription->spool.durable, find_relays(e), upto);
+	free(upto);
+}
+
+static void relay_account_open(struct engine *e)
+{
+	engine_dials_relay = true;
+	engine_open(e, 2, 1, 8);
+	always_on(e, CALLS);
+	PEER_AWAIT(e->base, find_relays(e));
+	engine_settle(e);
+}
+
+static void relay_account_of_what_is_acknowledged(void **state)
+{
+	struct consumer_stat now;
+	uint64_t acked;
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	engine_write(&e, 1000);
+	engine_settle(&e);
+	now = account_of(&e);
+	assert_int_equal(now.account.acked + now.account.lost, 0);
+	assert_true(now.account.stored >= 1000);
+	relay_acknowledges(&e, 0);
+	now = account_of(&e);
+	assert_int_equal(now.account.acked, now.account.stored);
+	acked = now.account.acked;
+	/* The same once more. */
+	relay_acknowledges(&e, 0);
+	assert_int_equal(account_of(&e).account.acked, acked);
+	/* A relay may have what the disk has not: it is acknowledged when it is stored, and no sooner. */
+	relay_acknowledges(&e, 100);
+	assert_int_equal(account_of(&e).account.acked, acked);
+	engine_write(&e, 100);
+	engine_settle(&e);
+	now = account_of(&e);
+	assert_int_equal(now.account.acked, now.account.stored);
+	assert_true(now.account.stored >= acked + 100);
+	engine_write(&e, 400);
+	engine_settle(&e);
+	now = account_of(&e);
+	assert_int_equal(now.account.acked, acked + 200);
+	assert_true(now.behind >= 300);
+	acked = now.account.acked;
+	engine_settle(&e);
+	engine_close(&e);
+	/* Another run: it is known what was acknowledged, and the disk has the rest. */
+	engine_epoch = 100;
+	relay_account_open(&e);
+	now = account_of(&e);
+	assert_int_equal(now.account.acked, acked);
+	assert_true(now.behind >= 300);
+	engine_write(&e, 100);
+	engine_settle(&e);
+	assert_true(account_of(&e).behind >= 400);
+	relay_acknowledges(&e, 0);
+	now = account_of(&e);
+	assert_int_equal(now.behind + now.account.lost, 0);
+	assert_true(now.account.acked >= acked + 400);
+	engine_close(&e);
+}
+
+static void relay_account_of_what_is_lost(void **state)
+{
+	struct consumer_stat now;
+	uint64_t lost, acked;
+	struct engine e;
+
+	(void)state;
+	engine_spool_bytes = 8000;
+	relay_account_open(&e);
+	for (unsigned i = 0; i < 200; i++) {
+		engine_write(&e, 50);
+		engine_settle(&e);
+		account_of(&e);
+	}
+	now = account_of(&e);
+	lost = now.account.lost;
+	assert_true(lost && now.behind && !now.account.acked);
+	assert_true(now.account.stored >= 200 * 50);
+	/* What is acknowledged is not lost when it goes. */
+	relay_acknowledges(&e, 0);
+	acked = account_of(&e).account.acked;
+	assert_int_equal(acked, now.behind);
+	for (unsigned i = 0; i < 200 && account_of(&e).account.lost == lost; i++) {
+		engine_write(&e, 50);
+		engine_settle(&e);
+	}
+	now = account_of(&e);
+	assert_int_equal(now.account.acked, acked);
+	assert_true(now.account.lost > lost);
+	engine_close(&e);
+	engine_epoch = 100;
+	relay_account_open(&e);
+	assert_int_equal(account_of(&e).account.acked, acked);
+	assert_true(account_of(&e).account.lost >= now.account.lost);
+	engine_close(&e);
+}
+
+/* What is always on changes: what was to be sent of that before is lost. */
+static void relay_account_of_what_is_given_up(void **state)
+{
+	struct consumer_stat before, now;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	engine_write(&e, 1000);
+	engine_settle(&e);
+	before = account_of(&e);
+	always_on(&e, OPENS);
+	PEER_AWAIT(e.base, strcmp(find_relays(&e)->glob[0], OPENS) == 0);
+	engine_settle(&e);
+	now = account_of(&e);
+	assert_true(now.account.lost >= before.behind);
+	assert_int_equal(now.account.acked, 0);
+	/* Registered anew, it begins with nothing. */
+	assert_int_equal(fanout_forget_consumer(e.fanout, CONSUMER_RELAY, &error), 0);
+	engine_settle(&e);
+	assert_int_equal(account_of(&e).account.lost, 0);
+	engine_close(&e);
+}
+
 /* ---- What is acknowledged ---------------------------------------------------------------------- */
 
 /* Exporters are sent nothing here: what they may acknowledge is noted by hand. */
@@ -1240,6 +1398,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(relay_that_is_not_dialled, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_follows_what_is_always_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_begins_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_what_is_acknowledged, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_what_is_lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_what_is_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_not_registered_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_whatever_others_acknowledged, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_in_the_oldest_run, setup, teardown),

@@ -517,6 +517,11 @@ static void tell(struct fixture *fixture, struct agent *agent, const char *consu
 	mine.name = (char *)consumer;
 	mine.spool = (char *)"b";
 	mine.behind_bytes = 4096;
+	mine.stored = 60;
+	mine.acked = 40;
+	mine.lost = 15;
+	mine.in_flight = in_flight;
+	mine.residual = 98;
 	first.name = (char *)"a";
 	first.produced = first.stored = 7;
 	second.name = (char *)"b";
@@ -564,6 +569,11 @@ static void a_host_tells_how_its_spool_stands(void **state)
 	assert_int_equal(host->spool_in_flight, 7);
 	assert_int_equal(host->spool_residual, 3);
 	assert_int_equal(host->behind_bytes, 4096);
+	assert_int_equal(host->relay_stored, 60);
+	assert_int_equal(host->relay_acked, 40);
+	assert_int_equal(host->relay_lost, 15);
+	assert_int_equal(host->relay_in_flight, 7);
+	assert_int_equal(host->relay_residual, -2);
 	assert_int_equal(host->received, 1);	/* it is no frame of events */
 	/* One that does not answer is served as before, and is not asked again. */
 	clock_ahead_ns += RELAY_ASK_NS;
@@ -574,6 +584,11 @@ static void a_host_tells_how_its_spool_stands(void **state)
 	assert_int_equal(hosts->told, 1);
 	assert_int_equal(hosts->all->spool_produced, 100);
 	assert_int_equal(hosts->all->behind_bytes, 4096);
+	assert_int_equal(hosts->all->relay_stored, 60);
+	assert_int_equal(hosts->all->relay_acked, 40);
+	assert_int_equal(hosts->all->relay_lost, 15);
+	assert_int_equal(hosts->all->relay_in_flight, 7);
+	assert_int_equal(hosts->all->relay_residual, 2);
 	free_hosts(hosts);
 	/* A minute later it is asked again; residuals are summed without their signs. */
 	send_gap(&fixture, &agent, 10, 20);

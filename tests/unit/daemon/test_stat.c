@@ -82,7 +82,7 @@ static void make(struct fixture *f)
 	};
 	f->spool.lost = (struct stat_losses){&f->spool.now.lost, SPOOL, 1};
 	f->consumer = (struct consumer_stat){"night", "always-on", "user:3", true, false, true, 501,
-						    502};
+						    502, {940, 503, 504}, 505};
 	f->export = (struct stat_export){
 		.name = "loki:x", .state = "held", .error = "away", .accepted_realtime_ns = 601,
 		.error_realtime_ns = 602, .events = 603, .accepted = 604, .filtered = 605,
@@ -106,7 +106,8 @@ static void make(struct fixture *f)
 				  .sink = {.kept_bytes = 810, .consigned = 811, .confirmed = 812, .rejected = 813,
 					   .returned = 814, .in_flight = 815, .residual = 816},
 				  .told = {.produced = 832, .stored = 833, .lost = 834, .in_flight = 835,
-					   .behind_bytes = 836, .residual = 837}}},
+					   .behind_bytes = 836, .residual = 837, .kept = 838, .acked = 839,
+					   .gone = 840, .waiting = 841, .relay_residual = 9}}},
 	};
 	f->told_lost[SPOOL][DISK] = 809;
 	f->host = (struct stat_host){
@@ -154,7 +155,7 @@ static void test_one_consumer(void **state)
 
 	(void)state;
 	make(&f);
-	consumers[0] = (struct consumer_stat){"day", "other", "user:3", true, false, false, 1, 2};
+	consumers[0] = (struct consumer_stat){"day", "other", "user:3", true, false, false, 1, 2, {0}, 0};
 	consumers[1] = f.consumer;
 	spools[0] = f.spool;
 	spools[0].name = "other";
@@ -311,6 +312,11 @@ static void test_message(void **state)
 	assert_true(message->consumer[0]->connected && !message->consumer[0]->exporter);
 	assert_int_equal(message->consumer[0]->behind_bytes, 501);
 	assert_int_equal(message->consumer[0]->held_back, true);
+	assert_int_equal(message->consumer[0]->stored, 940);
+	assert_int_equal(message->consumer[0]->acked, 503);
+	assert_int_equal(message->consumer[0]->lost, 504);
+	assert_int_equal(message->consumer[0]->in_flight, 505);
+	assert_int_equal(message->consumer[0]->residual, 940 - 503 - 504 - 505);
 	assert_int_equal(message->consumer[0]->acked_realtime_ns, 502);
 	assert_int_equal(message->n_export, 1);
 	assert_export(message->export[0]);
@@ -373,7 +379,9 @@ static const char *const other_line[] = {
 	"relay_kept_bytes 810", "relay_courier_connected 1",
 	"relay_agents_told 831", "relay_agents_attempts{state=\"produced\"} 832",
 	"relay_agents_attempts{state=\"stored\"} 833", "relay_agents_attempts{state=\"lost\"} 834",
-	"relay_agents_attempts{state=\"in flight\"} 835", "relay_agents_behind_bytes 836", "relay_agents_residual 837",
+	"relay_agents_attempts{state=\"in flight\"} 835", "relay_agents_behind_bytes 836", "relay_agents_residual 846",
+	"relay_agents_relayed{state=\"stored\"} 838", "relay_agents_relayed{state=\"acknowledged\"} 839",
+	"relay_agents_relayed{state=\"lost\"} 840", "relay_agents_relayed{state=\"in flight\"} 841",
 	"relay_courier_frames_total{state=\"consigned\"} 811",
 	"relay_courier_frames_total{state=\"confirmed\"} 812",
 	"relay_courier_frames_total{state=\"rejected\"} 813",
