@@ -408,15 +408,15 @@ static struct frame_ref *dress(struct frame_ref *frame, const struct frame_ref *
 static struct frame_ref *make_gap(struct rebatch *rebatch, const struct frame_ref *part)
 {
 	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	bool is_loss = part->losses == 1 && !part->events;
 	struct frame_ref meta = *part;
 
 	gap.cpu = part->cpu;
 	gap.first_seq = part->first_seq;
 	gap.end_seq = part->end_seq;
 	gap.events = part->events + frame_ref_losses(part);
-	gap.stage = part->losses == 1 && !part->events ? part->loss[0].stage : LOSS_STAGE_HISTORY;
-	gap.reason = part->losses == 1 && !part->events ? part->loss[0].reason :
-		     LOSS_REASON_CORRUPT;
+	gap.stage = (Ringtail__V1__LossStage)(is_loss ? part->loss[0].stage : LOSS_STAGE_HISTORY);
+	gap.reason = (Ringtail__V1__LossReason)(is_loss ? part->loss[0].reason : LOSS_REASON_CORRUPT);
 	meta.events = 0;
 	meta.losses = 1;
 	meta.loss[0] = (struct loss_count){(uint8_t)gap.stage, (uint8_t)gap.reason, gap.events};

@@ -220,6 +220,15 @@ static void quiet(enum log_level level, const char *code, const char *text)
 	(void)level, (void)code, (void)text;
 }
 
+/* One that names many probes waits for a program, for good. */
+static bool on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
+		      struct error *error)
+{
+	(void)context, (void)session;
+	error_set(error, ENOENT, "waits-for-program", "waits for a program");
+	return subscribe->n_probe > 2;
+}
+
 static void open_host(struct host *host)
 {
 	static const struct log_sink sink = {quiet, clock_monotonic};
@@ -230,8 +239,7 @@ static void open_host(struct host *host)
 	host->codec = frame_codec_create(1);
 	host->ops = (struct session_host){host, on_identify, on_admit, on_hello, on_list, on_stat,
 					  on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
-					  on_stuck, on_dumps, on_hosts,
-					  on_closed};
+					  on_stuck, on_dumps, on_hosts, on_closed, on_awaits};
 	if (!host->base || !host->codec || gate_create(&nobody_named, &host->gate, NULL) != 0)
 		abort();
 }
@@ -288,7 +296,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0)
 		abort();
 	bytes = malloc(size);
-	config = (struct session_config){host.base, &host.ops, &bounds, host.codec, NULL, NULL};
+	config = (struct session_config){host.base, &host.ops, &bounds, host.codec, NULL, NULL, NULL};
 	host.session = session_create(&config, transport_plain_create(fds[0]), 1, "fuzzer");
 	if (!bytes || !host.session)
 		abort();
