@@ -1116,22 +1116,30 @@ static bool put_all(struct line *line, const char *format, struct reader *argume
 	return true;
 }
 
-bool kernel_text(const struct ringtail_item *event, char text[KERNEL_TEXT_BYTES])
+/* The format itself, in front of its arguments. False: there is none. */
+static bool take_format(struct reader *reader, const struct ringtail_item *event, char format[SCRATCH_BYTES])
 {
-	struct reader reader = {.event = event, .at = event->probe->print};
-	struct line line = {.text = text};
-	char format[SCRATCH_BYTES];
 	struct value first;
 
-	if (!reader.at || *reader.at != '"')
+	*reader = (struct reader){.event = event, .at = event->probe->print};
+	if (!reader->at || *reader->at != '"')
 		return false;
-	first = literal(&reader);
-	if (reader.bad || first.bytes >= sizeof(format))
+	first = literal(reader);
+	if (reader->bad || first.bytes >= SCRATCH_BYTES)
 		return false;
 	memcpy(format, first.at, first.bytes);
 	format[first.bytes] = '\0';
-	reader.used = 0;
-	if (!put_all(&line, format, &reader))
+	reader->used = 0;
+	return true;
+}
+
+bool kernel_text(const struct ringtail_item *event, char text[KERNEL_TEXT_BYTES])
+{
+	struct reader reader;
+	struct line line = {.text = text};
+	char format[SCRATCH_BYTES];
+
+	if (!take_format(&reader, event, format) || !put_all(&line, format, &reader))
 		return false;
 	while (line.used && text[line.used - 1] == '\n')
 		line.used--;
@@ -1156,7 +1164,7 @@ static bool is_of_field(const char *argument, const char *field)
 		return false;
 	argument += strlen(record) + bytes;
 	argument += strspn(argument, ") ");
-	return *argument == ',';
+	return !*argument || *argument == ',';
 }
 
 /* The value that a table of the format begins with here has, in words; false: it has none. */
@@ -1173,6 +1181,42 @@ static bool name_by_table(const struct ringtail_item *event, const char *table, 
 	return *text;
 }
 
+/* An address, as %pI4 and the like print it, which stands for the field alone. */
+static bool name_by_conversion(const struct ringtail_item *event, const char *field, char text[KERNEL_TEXT_BYTES])
+{
+	struct reader reader;
+	char format[SCRATCH_BYTES];
+	const char *at = format;
+
+	if (!take_format(&reader, event, format))
+		return false;
+	while (!reader.bad && *(at = strchrnul(at, '%'))) {
+		struct conversion conversion;
+		struct line line = {.text = text};
+		struct value value;
+		const char *argument;
+
+		if (at[1] == '%') {
+			at += 2;
+			continue;
+		}
+		at = take_conversion(&reader, at + 1, &conversion);
+		expect(&reader, ",");
+		skip_spaces(&reader);
+		argument = reader.at;
+		value = expression(&reader);
+		reader.used = 0;
+		if (reader.bad || conversion.letter != 'p' || !conversion.more[0] || !strchr("IMm", conversion.more[0]) ||
+		    !is_of_field(argument, field))
+			continue;
+		if (!convert(&line, &conversion, &value) || !line.used)
+			return false;
+		text[line.used] = '\0';
+		return true;
+	}
+	return false;
+}
+
 bool kernel_text_name(const struct ringtail_item *event, unsigned field, char text[KERNEL_TEXT_BYTES])
 {
 	static const char *const table[] = {"__print_symbolic", "__print_flags"};
@@ -1186,5 +1230,5 @@ bool kernel_text_name(const struct ringtail_item *event, unsigned field, char te
 			if (*open == '(' && is_of_field(open + 1, name) && name_by_table(event, at, text))
 				return true;
 		}
-	return false;
+	return event->probe->print && strstr(event->probe->print, "%p") && name_by_conversion(event, name, text);
 }

@@ -19,8 +19,8 @@
 bool kernel_text(const struct ringtail_item *event, char text[KERNEL_TEXT_BYTES]);
 
 /*
- * What the kernel calls the value of a field, by a table of its print format: "RCU" for 9, "GFP_KERNEL|__GFP_ZERO".
- * False: no table is of that field alone, or the value is not in it.
+ * What the kernel calls the value of a field, by a table of its print format: "RCU" for 9, "GFP_KERNEL|__GFP_ZERO"; or
+ * the address that it is: "127.0.0.1". False: neither is of that field alone, or the value is not in the table.
  */
 bool kernel_text_name(const struct ringtail_item *event, unsigned field, char text[KERNEL_TEXT_BYTES]);
 

@@ -66,6 +66,9 @@ static void print(const Ringtail__V1__Probe *probe)
 	}
 	if (kernel_text(&event, line) && strnlen(line, sizeof(line)) == sizeof(line))
 		abort();
+	for (unsigned i = 0; i < as_client.fields; i++)
+		if (kernel_text_name(&event, i, line) && strnlen(line, sizeof(line)) == sizeof(line))
+			abort();
 }
 
 /* Without types, no name has a number: the format stays as it is, whatever it has. */

@@ -203,6 +203,26 @@ static void names_of_values(void **state)
 	expect_name(NULL, "flags", NULL);
 }
 
+/* Addresses that are fields of bytes, or numbers that lie as in memory. */
+static void names_of_addresses(void **state)
+{
+	static const char print[] = "\"100%% sport=%hu %*d saddr=%pI4 v6=%pI6c ptr=%p last=%pI4\", REC->port, 5, REC->ret, "
+		"REC->saddr, REC->v6, REC->ptr, REC->saddr + 1";
+
+	(void)state;
+	expect_name(print, "saddr", "127.0.0.1");
+	expect_name(print, "v6", "::1");
+	expect_name(print, "ptr", NULL);
+	expect_name(print, "port", NULL);
+	expect_name(print, "nums", NULL);
+	expect_name("\"%pI4\", REC->saddr", "saddr", "127.0.0.1");
+	expect_name("\"%d %pI4\", REC->nothing, REC->saddr", "saddr", NULL);
+	expect_name("\"%pI6c\", REC->saddr", "saddr", NULL);	/* too short for one */
+	expect_name("\"%pI4", "saddr", NULL);
+	expect_name("\"%pI4\"", "saddr", NULL);
+	expect_name("\"%pM\", REC->saddr", "saddr", NULL);
+}
+
 /* A format of as many bytes as there is room for: whoever reads on behind it reads what is no part of it. */
 static void format_that_ends_in_its_conversion(void **state)
 {
@@ -228,6 +248,7 @@ int main(void)
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(what_only_the_kernel_can_say),
 		cmocka_unit_test(names_of_values),
+		cmocka_unit_test(names_of_addresses),
 		cmocka_unit_test(format_that_ends_in_its_conversion),
 	};
 
