@@ -94,20 +94,33 @@ static struct ask_row *find_row(struct ask_answer *answer, const struct ask_key 
 	return add_row(answer, key, hash);
 }
 
-void ask_answer_add(struct ask_answer *answer, const struct ask_key *key, const uint64_t *value, bool failed)
+/* Where they are counted. */
+static struct ask_counts *add_events(struct ask_answer *answer, const struct ask_key *key, uint64_t events)
 {
 	struct ask_row *row = find_row(answer, key);
 	struct ask_counts *counts = row && row->shown ? &row->counts : &answer->others;
 
 	if (row)
-		row->weight++;
-	counts->events++;
+		row->weight += (double)events;
+	counts->events += events;
+	return counts;
+}
+
+void ask_answer_add(struct ask_answer *answer, const struct ask_key *key, const uint64_t *value, bool failed)
+{
+	struct ask_counts *counts = add_events(answer, key, 1);
+
 	counts->errors += failed;
 	if (!value)
 		return;
 	counts->values++;
 	counts->sum += (double)*value;
 	counts->bucket[meter_bucket_of(*value)]++;
+}
+
+void ask_answer_add_all(struct ask_answer *answer, const struct ask_key *key, uint64_t events)
+{
+	add_events(answer, key, events);
 }
 
 /* ---- Turns ----------------------------------------------------------------------------------- */

@@ -42,6 +42,9 @@ void ask_answer_destroy(struct ask_answer *answer);
 /* One event. value: NULL: it has none. */
 void ask_answer_add(struct ask_answer *answer, const struct ask_key *key, const uint64_t *value, bool failed);
 
+/* Many of one key, of which nobody asks a value, or whether they failed. */
+void ask_answer_add_all(struct ask_answer *answer, const struct ask_key *key, uint64_t events);
+
 /* Decides which keys are shown. */
 void ask_answer_turn(struct ask_answer *answer);
 

@@ -42,6 +42,10 @@ static void count_event(void *context, const Ringtail__V1__Probe *probe, uint32_
 	key.bytes = 0;
 	for (unsigned i = 0; i < question->bys; i++)
 		ask_key_add(&key, question->by[i], probe, cpu, item);
+	if (item->counts) {
+		ask_answer_add_all(ask->answer, &key, item->counts->events);
+		return;
+	}
 	has_value = question->of[0] && ask_key_number(question->of, probe, item, &value);
 	ask_answer_add(ask->answer, &key, has_value ? &value : NULL, ask_key_errno(probe, item) != 0);
 }
@@ -64,12 +68,31 @@ static void destroy(struct ask *ask)
 	free(ask);
 }
 
+/*
+ * Where nothing is asked but how many events there are of each key, the workers count them, or the kernel does, before
+ * anything is encoded. A tally of theirs has other buckets than a metric, so all else is decoded here.
+ */
+static bool counts_only(const struct ask_question *question)
+{
+	bool fits = question->shape == ASK_COUNT && !question->of[0] && question->bys <= QUESTION_BY_MAX;
+
+	for (unsigned i = 0; i < question->bys; i++)
+		fits &= strlen(question->by[i]) <= QUESTION_NAME_BYTES_MAX;
+	return fits;
+}
+
 static int watch(struct ask *ask, struct error *error)
 {
+	const char *by[ASK_BY_MAX];
+	const struct question_request counted = {.by = by, .bys = ask->question.bys, .of = ""};
 	const struct subscription_request what = {
 		.glob = (const char *const *)ask->question.glob, .globs = ask->question.globs,
 		.filter = ask->question.filter, .flags = ask->question.flags,
+		.question = counts_only(&ask->question) ? &counted : NULL,
 	};
+
+	for (unsigned i = 0; i < ask->question.bys; i++)
+		by[i] = ask->question.by[i];
 
 	ask->watch = (struct ask_watch){
 		.watches = ask->asks->watches, .role = ROLE_OPERATOR, .event = count_event, .refused = on_refused,

@@ -18,7 +18,7 @@ struct ask_watches {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* How many events it had. */
+/* How many events it had; of a question, how many its events stand for. */
 static uint64_t take_batch(struct ask_watch *watch, const uint8_t *message, size_t bytes)
 {
 	struct ask_watches *watches = watch->watches;
@@ -31,7 +31,7 @@ static uint64_t take_batch(struct ask_watch *watch, const uint8_t *message, size
 	while (batch_decode_next(watches->decoder, &item) < BATCH_END)
 		if (item.kind == BATCH_EVENT) {
 			watch->event(watch->context, watches->probe[item.event.probe], summary.cpu, &item);
-			events++;
+			events += item.counts ? item.counts->events : 1;
 		}
 	return events;
 }

@@ -35,6 +35,7 @@ struct ask_watch {
 	struct ask_watches *watches;
 	enum role role;
 	char name[IDENTITY_TEXT_BYTES];		/* as which it subscribes */
+	/* Of a subscription with a question, item->counts says how many events it stands for. */
 	void (*event)(void *context, const Ringtail__V1__Probe *probe, uint32_t cpu, const struct batch_item *item);
 	void (*refused)(void *context, const struct error *error);	/* after it began; nothing comes */
 	void *context;

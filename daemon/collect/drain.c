@@ -122,14 +122,14 @@ static void pass_counted(struct drain *drain, const struct ring_counted *counted
  * What is watched. The next reader is told of what is taken before any of it can be sent: each number is one event's,
  * whenever this process ends.
  */
-static void take_watched(struct drain *drain, uint64_t until_ns)
+static uint64_t take_watched(struct drain *drain, uint64_t until_ns)
 {
 	struct ring_counted counted[COUNTED_AT_ONCE];
-	uint64_t time_ns = drain->last_time_ns;
+	uint64_t time_ns = drain->last_time_ns, before = drain->events;
 	uint32_t n;
 
 	if (!drain->plain_batchers)
-		return;
+		return 0;
 	if (until_ns > time_ns && !ring_reader_pending(drain->reader))
 		time_ns = until_ns;
 	while (time_ns && (n = ring_reader_take_counted(drain->reader, counted, COUNTED_AT_ONCE))) {
@@ -138,10 +138,11 @@ static void take_watched(struct drain *drain, uint64_t until_ns)
 		for (uint32_t i = 0; i < n; i++)
 			pass_counted(drain, &counted[i], time_ns);
 	}
+	return drain->events - before;
 }
 
 /* What was counted while no daemon ran was for the run before, and of its questions none is here. */
-void drain_take_counted(struct drain *drain, uint64_t until_ns)
+uint64_t drain_take_counted(struct drain *drain, uint64_t until_ns)
 {
 	uint64_t before = ring_reader_take_counted_before(drain->reader);
 
@@ -149,7 +150,7 @@ void drain_take_counted(struct drain *drain, uint64_t until_ns)
 	drain->events += before;
 	for (unsigned i = 0; i < drain->batchers && before; i++)
 		batcher_skip_all(drain->batcher[i], before);
-	take_watched(drain, until_ns);
+	return take_watched(drain, until_ns);
 }
 
 /* ---- Batchers -------------------------------------------------------------------------------- */

@@ -67,9 +67,10 @@ uint32_t drain_read(struct drain *drain, uint32_t records);
 
 /*
  * Takes what the producer has counted instead of recording it, after the ring was read. until_ns: no writer of a record
- * that is older can still be on its way. Without a time to put the counts at, they wait for the next call.
+ * that is older can still be on its way. Without a time to put the counts at, they wait for the next call. Returns how many
+ * events of this run that were.
  */
-void drain_take_counted(struct drain *drain, uint64_t until_ns);
+uint64_t drain_take_counted(struct drain *drain, uint64_t until_ns);
 
 /* Flushes every batcher; of questions, what is counted of a slice that may go on after until_ns stays. */
 void drain_flush(struct drain *drain, uint64_t until_ns);

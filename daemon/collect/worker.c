@@ -64,6 +64,7 @@ struct worker {
 	enum worker_mood mood;
 	struct pace pace;
 	uint64_t watermark_ns;		/* of the last pass */
+	uint64_t counted_ns;		/* of the last one that found events that the producer had counted */
 	struct inlet_pulled pulled;	/* at the last pull */
 
 	struct drain *drain[RINGS_MAX];
@@ -247,10 +248,13 @@ static void end_meter_pass(struct worker *worker, uint64_t watermark)
 	meter_end_pass(worker->config.meter, watermark, now);
 }
 
-static void take_counted(struct worker *worker, uint64_t until_ns)
+static uint64_t take_counted(struct worker *worker, uint64_t until_ns)
 {
+	uint64_t events = 0;
+
 	for (uint32_t i = 0; i < worker->rings; i++)
-		drain_take_counted(worker->drain[i], until_ns);
+		events += drain_take_counted(worker->drain[i], until_ns);
+	return events;
 }
 
 uint64_t worker_pass(struct worker *worker)
@@ -261,7 +265,8 @@ uint64_t worker_pass(struct worker *worker)
 
 	if (worker->pulled.oldest_ns <= watermark)
 		watermark = worker->pulled.oldest_ns ? worker->pulled.oldest_ns - 1 : 0;
-	take_counted(worker, until);
+	if (take_counted(worker, until))
+		worker->counted_ns = now;
 
 	for (uint32_t i = 0; i < worker->rings; i++) {
 		uint64_t mine;
@@ -339,12 +344,10 @@ static bool are_behind_watermark(const struct worker *worker)
 	return true;
 }
 
+/* No bell rings for counts, but where there were some a moment ago there will be more. */
 static bool awaits_counts(const struct worker *worker)
 {
-	for (uint32_t i = 0; i < worker->rings; i++)
-		if (worker->drain[i]->plain_batchers)
-			return true;
-	return false;
+	return worker->counted_ns && clock_monotonic() - worker->counted_ns < HEARTBEAT_NS;
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *context)
@@ -454,8 +457,6 @@ static void add_subscription(struct worker *worker, struct worker_order *order)
 	}
 	add_batchers(worker, order->subscription, order->batcher);
 	order->batcher = NULL;
-	if (worker->mood == WORKER_IDLE && awaits_counts(worker))
-		go_active(worker);
 	for (uint32_t i = 0; i < worker->rings; i++)
 		order->answer->position[i] = (struct worker_position){
 			.ring = worker->drain[i]->index,

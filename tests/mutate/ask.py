@@ -1,6 +1,15 @@
 """Mutants of questions that are always asked."""
 
 MUTANTS = [
+    ("ask-counted-early-whatever-is-summed", "daemon/ask/asks.c:counts_only", " && !question->of[0]", "", ["unit/asks"]),
+    ("ask-counted-early-of-any-shape", "daemon/ask/asks.c:counts_only", "question->shape == ASK_COUNT && ", "", ["unit/asks"]),
+    ("ask-never-counted-early", "daemon/ask/asks.c:watch", "counts_only(&ask->question) ? &counted : NULL", "NULL",
+     ["unit/asks"]),
+    ("ask-many-events-are-one", "daemon/ask/asks.c:count_event", "&key, item->counts->events", "&key, 1", ["unit/asks"]),
+    ("ask-watch-many-events-are-one", "daemon/ask/watch.c:take_batch", "item.counts ? item.counts->events : 1", "1",
+     ["unit/asks"]),
+    ("ask-answer-many-weigh-as-one", "daemon/ask/answer.c:add_events", "row->weight += (double)events;", "row->weight++;",
+     ["unit/ask_answer"]),
     ("ask-answer-the-sum-of-rows-that-go-is-lost", "daemon/ask/answer.c",
      "	others->sum += row->counts.sum;",
      "", ["unit/ask_answer"]),

@@ -219,7 +219,7 @@ static void engine_open_rings(struct engine *engine, unsigned rings)
 	for (; engine->loader.rings < rings; engine->loader.rings++) {
 		unsigned i = engine->loader.rings;
 		struct ring_writer_config config = {.cpu = engine_cpu[i], .ring_bytes = 1 << 20,
-						    .policy = RT_POLICY_DROP};
+						    .policy = RT_POLICY_DROP, .counts = true};
 
 		assert_int_equal(ring_writer_create(&config, &engine->writer[i], &error), 0);
 		ring_writer_describe(engine->writer[i], &engine->loader.ring[i]);

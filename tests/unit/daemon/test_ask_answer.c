@@ -85,6 +85,24 @@ static void the_busiest_are_shown_and_the_others_told_together(void **state)
 	ask_answer_destroy(answer);
 }
 
+/* As one by one. */
+static void many_at_once_are_as_busy(void **state)
+{
+	struct ask_answer *answer = ask_answer_create(1);
+	struct ask_key key = key_of("b");
+
+	(void)state;
+	add(answer, "a", 10);
+	ask_answer_add_all(answer, &key, 20);
+	assert_int_equal(ask_answer_others(answer)->events, 20);
+	ask_answer_turn(answer);
+	assert_int_equal(shown(answer, "b"), 0);
+	ask_answer_add_all(answer, &key, 5);
+	assert_int_equal(shown(answer, "b"), 5);
+	assert_int_equal(ask_answer_others(answer)->events, 30);
+	ask_answer_destroy(answer);
+}
+
 /* Who is shown stays while nobody is much busier: a series that comes and goes says little. */
 static void places_are_kept(void **state)
 {
@@ -253,6 +271,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_busiest_are_shown_and_the_others_told_together),
+		cmocka_unit_test(many_at_once_are_as_busy),
 		cmocka_unit_test(places_are_kept),
 		cmocka_unit_test(nothing_is_lost_and_nothing_goes_back),
 		cmocka_unit_test(texts_of_an_event),

@@ -8,9 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "daemon/ask/asks.h"
+#include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/metrics/format.h"
 #include "tests/lib/failing_memory.h"
@@ -286,6 +289,133 @@ static void a_question_is_told_as_its_shape_has_it(void **state)
 	assert_told("ringtail_ask_seconds_total{ask=\"time\"} 5");
 }
 
+/* ---- Where it is counted ----------------------------------------------------------------------------------- */
+
+static bool may_be_counted(unsigned probe)
+{
+	return e.loader.request.counted[probe / 8] >> probe % 8 & 1;
+}
+
+static bool tells(const char *line)
+{
+	tell();
+	return is_told(line);
+}
+
+/* How many calls there are, the producer may count, and so it may by what is the same for all calls of a ring. */
+static void what_asks_no_more_is_counted_by_the_producer(void **state)
+{
+	(void)state;
+	assert_int_equal(SET("all: count " CALLS, "names: count " CALLS " by function,cpu"), 0);
+	await_live("all");
+	await_live("names");
+	assert_true(records(SMALL_GETPPID) && may_be_counted(SMALL_GETPPID));
+	ring_writer_count(e.writer[0], SMALL_GETPPID, 30, 4);
+	ring_writer_count(e.writer[1], SMALL_GETPPID, 1, 0);
+	write_calls(7, SMALL_GETPPID, 100, 5, 6);
+	PEER_AWAIT(e.base, tells("ringtail_ask_events_total{ask=\"all\"} 41"));
+	PEER_AWAIT(e.base, tells("ringtail_ask_events_total{ask=\"names\",function=\"getppid\",cpu=\"0\"} 37"));
+	assert_told("ringtail_ask_events_total{ask=\"names\",function=\"getppid\",cpu=\"5\"} 4");
+	assert_told("ringtail_ask_residual{ask=\"all\"} 0");
+	assert_told("ringtail_ask_residual{ask=\"names\"} 0");
+	assert_int_equal(counter_read(COUNTER_ask_events_uncounted), 0);
+	engine_check_ledger(&e);
+	/* Of each of these somebody asks more. */
+	assert_int_equal(SET("all: count " CALLS, "more: count " CALLS " by tid"), 0);
+	await_live("more");
+	PEER_AWAIT(e.base, !may_be_counted(SMALL_GETPPID));
+	assert_int_equal(SET("all: count " CALLS, "more: count " CALLS " of ret"), 0);
+	await_live("more");
+	assert_false(may_be_counted(SMALL_GETPPID));
+	assert_int_equal(SET("all: count " CALLS, "more: summary " CALLS " by function"), 0);
+	await_live("more");
+	assert_false(may_be_counted(SMALL_GETPPID));
+}
+
+/* The lines of one question that begin so, each without the question's name, sorted by their place in the text. */
+static unsigned lines_of(const char *metric, const char *ask, char lines[4096])
+{
+	char begin[128];
+	size_t n, bytes = 0;
+	unsigned found = 0;
+
+	n = (size_t)snprintf(begin, sizeof(begin), "\n%s{ask=\"%s\"", metric, ask);
+	for (const char *at = told; (at = strstr(at, begin)); at += n) {
+		const char *end = strchr(at + n, '\n');
+
+		assert_true(end && bytes + (size_t)(end - at) < 4096);
+		memcpy(lines + bytes, at + n, (size_t)(end - at) - n);
+		bytes += (size_t)(end - at) - n;
+		lines[bytes++] = '\n';
+		found++;
+	}
+	lines[bytes] = '\0';
+	return found;
+}
+
+static int by_line(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_lines(char lines[4096])
+{
+	char copy[4096], *line[128], *rest = copy;
+	unsigned n = 0;
+
+	strcpy(copy, lines);
+	while ((line[n] = strsep(&rest, "\n")) && n < 127)
+		n++;
+	qsort(line, n, sizeof(*line), by_line);
+	*lines = '\0';
+	for (unsigned i = 0; i < n; i++)
+		strcat(strcat(lines, line[i]), "\n");
+}
+
+static void write_many_calls(void)
+{
+	const uint64_t open[3][6] = {{100, 3, (uint64_t)-100, 0x1000, 0, 0},
+				     {100, (uint64_t)-2, (uint64_t)-100, 0x2000, 0102, 0644},
+				     {RT_DURATION_NEVER, 0, 4, 0x1000, 0102, 0600}};
+
+	for (unsigned i = 0; i < 120; i++) {
+		struct ring_writer_record record = {.probe = SMALL_OPENAT, .tid = 7 + i % 2, .payload = open[i % 7 % 3],
+						    .words = 6};
+
+		assert_int_equal(ring_writer_write(e.writer[i % 5 % ENGINE_RINGS], &record), 0);
+		write_calls(9, SMALL_GETPPID, i, i % 4 ? 5 : -13, i % 3);
+	}
+}
+
+/* Whether the workers count, or each event is decoded here, as for a sum, nobody can tell. */
+static void both_ways_tell_the_same(void **state)
+{
+	static const char *const by[] = {"", "by function,error,tid", "by probe,cpu", "by comm,pid,uid", "by dfd,flags,mode",
+					 "by filename,ret", "by duration", "by exe,unit,container"};
+	char early[4096], late[4096], counted[128], decoded[128];
+	uint64_t uncounted = counter_read(COUNTER_ask_events_uncounted);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
+		snprintf(counted, sizeof(counted), "early: count %s,%s %s top 100", CALLS, OPENS, by[i]);
+		snprintf(decoded, sizeof(decoded), "late: count %s,%s %s of ret top 100", CALLS, OPENS, by[i]);
+		assert_int_equal(SET(counted, decoded), 0);
+		await_live("early");
+		await_live("late");
+		write_many_calls();
+		engine_settle(&e);
+		tell();
+		assert_int_equal(lines_of("ringtail_ask_events_total", "early", early),
+				 lines_of("ringtail_ask_events_total", "late", late));
+		sort_lines(early);
+		sort_lines(late);
+		assert_string_equal(early, late);
+		assert_true(*early && (i == 0 || strstr(early, "(others)")));
+		assert_told("ringtail_ask_residual{ask=\"early\"} 0");
+		assert_int_equal(counter_read(COUNTER_ask_events_uncounted), uncounted);
+	}
+}
+
 /* A question of strings has them recorded; one whose filter asks for less has less. */
 static void a_question_asks_for_what_it_takes(void **state)
 {
@@ -481,6 +611,8 @@ int main(void)
 		TEST(without_questions_nothing_is_told),
 		TEST(each_event_is_counted_by_its_key),
 		TEST(a_question_is_told_as_its_shape_has_it),
+		TEST(what_asks_no_more_is_counted_by_the_producer),
+		TEST(both_ways_tell_the_same),
 		TEST(a_question_asks_for_what_it_takes),
 		TEST(what_was_lost_is_told_beside),
 		TEST(a_new_configuration_keeps_what_has_not_changed),
