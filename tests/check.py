@@ -102,8 +102,8 @@ NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_ag
                   "fleet_flood", "fleet_two_relays", "slowloris", "spool_policies", "storm_of_strangers"]
 # Unit tests that let time pass, for seconds, and do next to nothing.
 UNITS_THAT_SLEEP = ["daemon/test_fanout_memory", "daemon/test_control", "daemon/test_watchdog", "daemon/test_worker",
-                    "daemon/test_worker_unfinished", "daemon/test_programs", "client/test_ringtail_connect",
-                    "client/test_tracectl", "courier/test_courier", "courier/test_producer",
+                    "daemon/test_worker_bells", "daemon/test_worker_unfinished", "daemon/test_programs",
+                    "client/test_ringtail_connect", "client/test_tracectl", "courier/test_courier", "courier/test_producer",
                     "courier/test_stale"]
 # Unit tests that make one call many thousand times: ASan has seen it in others.
 UNITS_NOT_UNDER_ASAN = ["daemon/test_config_typos"]

@@ -1,5 +1,6 @@
 #include "daemon/ask/asks.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,12 +71,14 @@ static void destroy(struct ask *ask)
 
 /*
  * Where nothing is asked but how many events there are of each key, the workers count them, or the kernel does, before
- * anything is encoded. A tally of theirs has other buckets than a metric, so all else is decoded here.
+ * anything is encoded. A tally of theirs has other buckets than a metric, so what is of a field, as each `hist` and
+ * `summary` is of the duration, is decoded here.
  */
 static bool counts_only(const struct ask_question *question)
 {
-	bool fits = question->shape == ASK_COUNT && !question->of[0] && question->bys <= QUESTION_BY_MAX;
+	bool fits = !question->of[0];
 
+	static_assert((int)ASK_BY_MAX <= (int)QUESTION_BY_MAX, "a worker counts by as many names");
 	for (unsigned i = 0; i < question->bys; i++)
 		fits &= strlen(question->by[i]) <= QUESTION_NAME_BYTES_MAX;
 	return fits;
