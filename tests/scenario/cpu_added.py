@@ -37,7 +37,7 @@ def add_cpu():
 
 def sampled(case, daemon, cpu):
     """A profile that was asked for before reaches the CPU, too."""
-    stream = case.stream(daemon, "-p", "profile:hz:99", "-o", "none", "-n", "20", "-f", f"cpu == {cpu}")
+    stream = case.start_stream(daemon, "-p", "profile:hz:99", "-o", "none", "-n", "20", "-f", f"cpu == {cpu}")
     busy = case.load(10_000_000_000, cpus=[cpu])
     busy.go()
     case.check_equal(stream.wait().code, 0, "a profile has samples of it")

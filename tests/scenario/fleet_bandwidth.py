@@ -26,9 +26,12 @@ def main(case):
         one, = agent.stat()["consumer"]
         return one
 
+    def connections():
+        return [client for client in agent.stat()["client"] if client["identity"] == "relay"]
+
     def sent():
         """By the connection that there is."""
-        return sum(client["wire_bytes"] for client in agent.stat()["client"] if client["identity"] == "relay")
+        return sum(client["wire_bytes"] for client in connections())
 
     def check_rate(before):
         """before: connections that there were have sent so much, or more."""
@@ -56,6 +59,7 @@ def main(case):
     came = check_rate(-at_first)
     case.check(consumer()["behind_bytes"] > SAVED, "the rest waits in the spool", consumer())
     relay.crash()
+    ringtail.wait_until(lambda: not connections(), "the agent has noticed")
     relay = parts.relay()
     ringtail.wait_until(lambda: consumer()["held_back"], "the next connection is held back as well")
     check_rate(came)
