@@ -55,6 +55,8 @@ def main(case):
     daemon, meter = case.daemon("--ring-size=16MiB"), case.daemon("--http=127.0.0.1:0")
     stream = case.stream(daemon, "-p", "syscall:*:call", "-f", f'comm == "{NAME}"', "-o", "json")
     before = foreign(case.tracectl(daemon, "stat", "-o", "json").lines[0])
+    # What it meters, it asks for when it is ready.
+    ringtail.wait_until(lambda: sum(ring["events"] for ring in meter.stat()["ring"]), "all calls are metered")
     call(case)
 
     def counted():
