@@ -703,7 +703,6 @@ static bool wait_for_program(struct session *session, const Ringtail__V1__Subscr
 	    !host->awaits(host->context, session, subscribe, &error))
 		return false;
 	session->state = SESSION_WAITING;
-	event_del(session->timeout);
 	if (session->told)
 		return true;
 	session->told = true;
@@ -887,8 +886,10 @@ static bool take_request(struct session *session, enum frame_type type, const ui
 	}
 	if (check_text(session, message))
 		ready = prepare(session, type, message);
-	if (ready > 0) {
+	/* It has come, and may wait: no longer for the client. */
+	if (ready >= 0)
 		event_del(session->timeout);
+	if (ready > 0) {
 		session->requests++;
 		dispatch(session, type, message);
 	}

@@ -203,4 +203,6 @@ MUTANTS = [
     ("who-waits-for-a-program-asks-anew-at-each-look", "daemon/serve/session.c:prepare",
      "		session->prepared = wait_for_program(session, subscribe);",
      "		return !wait_for_program(session, subscribe);", ["unit/session"]),
+    ("who-waits-for-the-daemon-is-late", "daemon/serve/session.c", "	if (ready >= 0)\n		event_del(session->timeout);",
+     "	if (ready > 0)\n		event_del(session->timeout);", ["unit/session"]),
 ]

@@ -420,6 +420,27 @@ static void request_waits_for_its_probes(void **state)
 	close_session(&f);
 }
 
+/* However long that takes: it is not the client who lets the daemon wait. */
+static void probes_take_longer_than_a_request_may(void **state)
+{
+	struct fixture f;
+	uint64_t until_ns;
+
+	(void)state;
+	open_session(&f, 100 * MS);
+	f.prepare_says = 1;
+	peer_greet(f.peer);
+	peer_send_subscribe(f.peer, "x", NULL, NULL);
+	PEER_AWAIT(f.base, f.prepares == 1);
+	until_ns = clock_monotonic() + 200 * MS;
+	PEER_AWAIT(f.base, clock_monotonic() > until_ns);
+	f.prepare_says = 0;
+	session_go_on(f.session);
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	peer_free(peer_expect(f.peer, FRAME_SUBSCRIBED));
+	close_session(&f);
+}
+
 static void subscribe_and_wait(struct fixture *f, const char *probe)
 {
 	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
@@ -794,6 +815,7 @@ int main(void)
 		cmocka_unit_test(hosts_of_what_is_no_relay),
 		cmocka_unit_test(test_subscribe_refused),
 		cmocka_unit_test(request_waits_for_its_probes),
+		cmocka_unit_test(probes_take_longer_than_a_request_may),
 		cmocka_unit_test(request_waits_for_a_program),
 		cmocka_unit_test(client_goes_while_it_waits),
 		cmocka_unit_test(request_that_does_not_wait),
