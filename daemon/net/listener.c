@@ -142,7 +142,7 @@ static int bind_unix(struct listener *listener, const struct account *owner, str
 	if (err > 0) {
 		error_set(error, EADDRINUSE, "listen-in-use", "%s: another daemon listens there, or is about to",
 			  address->text);
-		error_hint(error, "stop it, or choose another path");
+		error_hint(error, "stop it, or choose another path with --listen, --programs or --relay-courier");
 		return -EADDRINUSE;
 	}
 	if (err == -EACCES || err == -EPERM) {

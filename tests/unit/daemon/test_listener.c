@@ -223,7 +223,7 @@ static void test_living_socket(void **state)
 /* It is bound, and its daemon listens when it is ready: until then a connect(2) is refused as by a dead one. */
 static void test_socket_of_a_starting_daemon(void **state)
 {
-	struct listener *listener;
+	struct listener *listener, *other;
 	struct error error;
 	struct fixture f;
 
@@ -232,6 +232,8 @@ static void test_socket_of_a_starting_daemon(void **state)
 	assert_int_equal(listener_create_for_all(&f.address, getuid(), getgid(), &listener, &error), 0);
 	assert_int_equal(connect_to(&f.address), -1);
 	expect_error(&f.address, "listen-in-use");
+	assert_true(listener_create_for_all(&f.address, getuid(), getgid(), &other, &error) < 0);
+	assert_non_null(strstr(error.hint, "--listen, --programs or --relay-courier"));
 	assert_int_equal(access(f.path, F_OK), 0);
 	assert_int_equal(start(&f, listener), 0);
 	listener_destroy(listener);
