@@ -1622,10 +1622,13 @@ RT_C_ARRAY(rt_array_long)
 #define RT_TEXT_OF(x)	#x
 
 /*
- * The word and the description of a probe, of which each object has its own. g++ puts what an inline function has into a
- * group that the linker keeps once, and takes no two groups in one section: in C++ the sections have different names for
- * it, which the assembler, that reads over comments, takes for one. Their symbols are hidden, as those of a hidden
- * class: what another object has is no word of this one. In a template, g++ forgets the section.
+ * The word and the description of a probe. Each program and each shared object has its own, in two sections.
+ *
+ * g++ puts the static variables of an inline function into a group, of which the linker keeps one copy, and refuses a
+ * section with two groups. So g++ gets another section name for each probe: the name, and a number in a comment. The
+ * assembler skips the comment, and makes one section of all. The variables are members of a hidden class: so are their
+ * symbols, and no object uses the word of another one. In a template, g++ ignores the section: RT_NO_TEMPLATE refuses
+ * that.
  */
 #if defined(__cplusplus) && !defined(__clang__)
 #define RT_SECTION__(name, number)	name "/*" #number "*/"

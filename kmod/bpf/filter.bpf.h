@@ -16,7 +16,10 @@ struct bpf_request requests[2];
 __u32 syscall_words[2][RT_SYSCALLS_MAX];	/* of the same requests */
 __u32 generation;
 
-/* By system call: when the request came that no longer has it counted; the largest number: that is to come; 0: none had. */
+/*
+ * By system call, for calls that began while a request had them counted: the time of the first request that no longer
+ * does. 0: no request has had it counted. UINT64_MAX: the current request has, or the next one's time is not noted yet.
+ */
 __u64 counted_until_ns[RT_SYSCALLS_MAX];
 
 /* The request an event is judged by. Asked for once for each event. */
