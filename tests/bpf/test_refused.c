@@ -386,10 +386,27 @@ static void a_count_that_cannot_be_read_hides_no_other(void **state)
 	harness_reset(&harness);
 }
 
-static void *call(void *context)
+static void *call(void *tid)
 {
 	syscall(SYS_getppid);
-	return context;
+	*(pid_t *)tid = gettid();
+	return NULL;
+}
+
+/* Its end is seen by a program, too, after whoever joins it goes on. */
+static void run_to_the_end(void)
+{
+	char path[64];
+	pthread_t thread;
+	pid_t tid = 0;
+
+	assert_int_equal(pthread_create(&thread, NULL, call, &tid), 0);
+	pthread_join(thread, NULL);
+	snprintf(path, sizeof(path), "/proc/self/task/%d", tid);
+	for (unsigned i = 0; access(path, F_OK) == 0; i++) {
+		assert_true(i < 10000);
+		usleep(1000);
+	}
 }
 
 /* A program meets itself. Not every kernel attaches programs to functions: there it is refused with the reason. */
@@ -411,12 +428,8 @@ static void what_a_function_s_program_misses_is_lost_of_its_probe(void **state)
 		assert_string_equal(error.code, "fentry-not-here");
 		return;
 	}
-	for (unsigned i = 0; i < THREADS; i++) {
-		pthread_t thread;
-
-		assert_int_equal(pthread_create(&thread, NULL, call, NULL), 0);
-		pthread_join(thread, NULL);
-	}
+	for (unsigned i = 0; i < THREADS; i++)
+		run_to_the_end();
 	/* Programs that nobody wants anything of call nothing that they could meet themselves in. */
 	harness_configure(&harness, &nothing);
 	refused = kernel_count() - before;

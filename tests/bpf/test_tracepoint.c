@@ -1,6 +1,7 @@
 /* A tracepoint that is recorded of what the kernel passes to it, with a text, with stacks, and without perf. */
 #include <arpa/inet.h>
 #include <linux/bpf.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -123,8 +124,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_has_what_is_passed),
 	};
+	cpu_set_t here;
 	int failed;
 
+	/* The rings are read one after another: on one CPU, in the order of what was sent. */
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	if (sched_setaffinity(0, sizeof(here), &here)) {
+		perror("sched_setaffinity");
+		return 1;
+	}
 	harness_open(&harness, 1 << 22);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	harness_close(&harness);
