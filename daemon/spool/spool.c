@@ -957,6 +957,7 @@ static void end(struct spool *spool, enum spool_life life)
 		spool->life = life;
 	spool->config.opened = NULL;
 	spool->config.progress = NULL;
+	spool->config.gone = NULL;
 	take_turn(spool);
 	free_if_done(spool);
 }

@@ -109,4 +109,5 @@ MUTANTS = [
     # Which segments go.
 
     # After a kill.
+    ("spool-tells-of-what-goes-at-its-end", "daemon/spool/spool.c:end", "	spool->config.gone = NULL;\n", "", ["unit/spool_goes"]),
 ]

@@ -50,7 +50,7 @@ struct spool_run {
 	struct spooler *spooler;
 	struct spool *spool;
 	struct frame_codec *codec;
-	unsigned opened;
+	unsigned opened, gone;		/* so often told */
 	bool goes_on;			/* as in struct spool_config */
 	uint64_t seq[RUN_RINGS];	/* of the next frame */
 	uint64_t end[RUN_RINGS];	/* told to be durable */
@@ -85,6 +85,14 @@ static void run_opened(void *context, const uint64_t *end)
 
 	run->opened++;
 	memcpy(run->end, end, sizeof(run->end));
+}
+
+static void run_gone(void *context, const struct spool_extent *extent)
+{
+	struct spool_run *run = context;
+
+	(void)extent;
+	run->gone++;
 }
 
 static inline struct run run_of(uint64_t epoch)
@@ -150,7 +158,8 @@ static inline void run_open_named(struct spool_run *run, const char *name)
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
 	struct spool_config config = {
 		.name = name, .probe = probe, .probes = 1, .filter = "pid == 1", .flags = 5,
-		.goes_on = run->goes_on, .opened = run_opened, .progress = run_progress, .context = run,
+		.goes_on = run->goes_on, .opened = run_opened, .progress = run_progress, .gone = run_gone,
+		.context = run,
 	};
 	struct error error;
 

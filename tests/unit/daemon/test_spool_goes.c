@@ -244,6 +244,32 @@ static void the_directory_goes_with_the_last(void **state)
 	check_directory("cc", 0, true, " remove " FIRST " warn ");
 }
 
+/* Its last turn makes room for what waited, and whoever was to be told of that may be no more. */
+static void nobody_is_told_once_it_is_closed(void **state)
+{
+	struct spool_run run;
+	unsigned gone;
+
+	(void)state;
+	begin(&run);
+	run.config.size_bytes = 6000;
+	run_open(&run);
+	while (!run.gone) {
+		spool_append(run.spool, run_batch(&run, 0, 20, 0));
+		disk_thread_settle(run.thread);
+	}
+	for (unsigned i = 0; i < 40; i++)
+		spool_append(run.spool, run_batch(&run, 0, 20, 0));
+	gone = run.gone;
+	spool_close(run.spool);
+	run.spool = NULL;
+	assert_non_null(segment(gone + 1, "seg"));
+	disk_thread_settle(run.thread);
+	assert_null(segment(gone + 1, "seg"));
+	assert_int_equal(run.gone, gone);
+	end(&run);
+}
+
 /* ---- Every layout ----------------------------------------------------------------------------- */
 
 #define LETTERS	5u
@@ -373,6 +399,7 @@ int main(void)
 		cmocka_unit_test(what_nobody_needs),
 		cmocka_unit_test(the_directory_goes_with_the_last),
 		cmocka_unit_test(what_is_behind_a_place),
+		cmocka_unit_test(nobody_is_told_once_it_is_closed),
 	};
 
 	run_quiet();
