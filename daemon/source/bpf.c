@@ -602,6 +602,25 @@ static bool is_counted(const struct source_request *request, uint32_t probe)
 	return request->counted[probe / 8] & 1u << probe % 8;
 }
 
+/*
+ * A return without an entry does not look who is refused for others' sake. So where one is wanted of every thread, the
+ * programs let everybody through.
+ */
+static bool is_without_clauses(const struct source_request *request)
+{
+	for (uint32_t nr = 0; nr < RT_SYSCALLS_MAX; nr++)
+		if (is_unfiltered(request, RT_PROBE_SYSCALL_RETURN + nr))
+			return true;
+	return false;
+}
+
+/* Then events are counted only where everybody's are wanted: of a count nobody can tell later whose it is. */
+static void count_everybodys(struct source_request *request)
+{
+	for (size_t i = 0; i < sizeof(request->counted); i++)
+		request->counted[i] &= request->unfiltered[i];
+}
+
 /* The wishes for one system call, in the programs' word for it. */
 static uint32_t translate_syscall(const struct source_request *request, uint32_t nr, uint32_t word)
 {
@@ -642,9 +661,6 @@ static uint32_t translate(const struct source *source, const struct source_reque
 		/* Even entries alone need the returns: of the calls that set the uid. */
 		if (words[nr] & SYSCALL_WANTS)
 			programs |= PROGRAM_BIT(PROGRAM_SYS_EXIT);
-		/* A return without an entry does not look who is refused for others' sake. */
-		if (is_unfiltered(from, RT_PROBE_SYSCALL_RETURN + nr))
-			to->clauses = 0;
 	}
 	for (uint32_t probe = RT_PROBE_SCHED_SWITCH; probe <= RT_PROBE_SCHED_EXIT; probe++) {
 		if (wants(from, probe))
@@ -805,14 +821,16 @@ static int attach_wanted(struct source *source, const struct source_request *req
 	return err;
 }
 
-static int bpf_configure(struct source *source, const struct source_request *request,
-			 struct error *error)
+static int bpf_configure(struct source *source, const struct source_request *wanted, struct error *error)
 {
+	bool without_clauses = is_without_clauses(wanted);
+	struct source_request copy = *wanted;
+	const struct source_request *request = &copy;
 	struct bpf_request next = {
 		.generation = source->generation + 1,
 		.flags = request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK | RT_FLAG_STRINGS |
 					  RT_FLAG_FDS | RT_FLAG_DATA),
-		.clauses = request->clauses,
+		.clauses = without_clauses ? 0 : request->clauses,
 	};
 	uint32_t before = attached(source), after, words[RT_SYSCALLS_MAX];
 	uint8_t wishes[RT_PROBES_MADE_MAX] = {0};
@@ -828,6 +846,8 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	if (request->clauses > RT_FILTER_CLAUSES_MAX)
 		return error_set(error, EINVAL, "too-many-clauses", "%u filter clauses, at most %d",
 				 request->clauses, RT_FILTER_CLAUSES_MAX);
+	if (without_clauses)
+		count_everybodys(&copy);
 	memcpy(next.clause, request->clause, sizeof(next.clause));
 	memcpy(next.excluded, source->excluded, sizeof(next.excluded));
 	err = place_timers(source, request, error);

@@ -147,6 +147,34 @@ static void nobody_else_is_counted(void **state)
 	assert_int_equal(seen.good + seen.bad + seen.recorded, 0);
 }
 
+/* Where somebody wants returns of every thread, the programs refuse nobody: then whose call it was must be recorded. */
+static void nobody_else_is_counted_beside_returns(void **state)
+{
+	const uint16_t beside = RT_PROBE_SYSCALL_RETURN + SYS_getuid;
+	struct seen seen = {.probe = CALL(getppid)};
+	struct source_request request;
+
+	(void)state;
+	watch(&seen);
+	want_mine(&request, seen.probe, true);
+	request.clause[0].pid = 1;
+	harness_want(&request, beside);
+	request.unfiltered[beside / 8] |= (uint8_t)(1u << beside % 8);
+	harness_configure(&harness, &request);
+	for (unsigned i = 0; i < 1000; i++)
+		syscall(SYS_getppid);
+	take(&seen);
+	assert_int_equal(seen.good + seen.bad, 0);
+	/* Everybody's are counted all the same. */
+	request.unfiltered[seen.probe / 8] |= (uint8_t)(1u << seen.probe % 8);
+	harness_configure(&harness, &request);
+	for (unsigned i = 0; i < 1000; i++)
+		syscall(SYS_getppid);
+	take(&seen);
+	harness_reset(&harness);
+	assert_true(seen.good >= 1000);
+}
+
 /* ---- A call that waits while the request changes ----------------------------------------------- */
 
 /* A thread that reads one byte at once, and waits for others. */
@@ -325,6 +353,7 @@ int main(void)
 		cmocka_unit_test(calls_are_counted_by_result_and_leave_no_record),
 		cmocka_unit_test(each_call_is_either_counted_or_recorded),
 		cmocka_unit_test(nobody_else_is_counted),
+		cmocka_unit_test(nobody_else_is_counted_beside_returns),
 		cmocka_unit_test(a_call_that_began_to_be_counted_is_recorded),
 		cmocka_unit_test(a_call_that_began_to_be_recorded_is_counted),
 		cmocka_unit_test(a_counted_call_has_no_beginning),
