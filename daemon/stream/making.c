@@ -1,12 +1,14 @@
 #include "daemon/stream/making.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "daemon/base/limits.h"
 #include "proto/limits.h"
+#include "query/glob.h"
 
 #define ASKED_AT_ONCE	4	/* so that the socket to the loader never fills up */
 
@@ -31,9 +33,11 @@ struct making {
 	struct recorder *recorder;
 	TAILQ_HEAD(, made) made;
 	unsigned specs, asked;
+	char **offered;			/* [offers], "SYSTEM:NAME"; NULL: nobody has asked yet, or no memory */
+	size_t offers;
 };
 
-static struct made *find(const struct making *making, const char *spec)
+static struct made *find(struct making *making, const char *spec)
 {
 	struct made *made;
 
@@ -153,9 +157,46 @@ bool making_can(const struct making *making, const char *spec)
 	return strlen(spec) <= NAME_BYTES_MAX && loader_can_make(making->loader, spec);
 }
 
-bool making_has(const struct making *making, const char *spec)
+static void forget_offers(struct making *making)
 {
-	return find(making, spec);
+	while (making->offers)
+		free(making->offered[--making->offers]);
+	free(making->offered);
+	making->offered = NULL;
+}
+
+static void list_offers(struct making *making)
+{
+	Ringtail__V1__Catalog *catalog = loader_offers(making->loader);
+
+	making->offered = catalog ? calloc(catalog->n_probe + 1, sizeof(*making->offered)) : NULL;
+	for (size_t i = 0; making->offered && i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (strcmp(probe->provider, "tracepoint") != 0)
+			continue;
+		if (asprintf(&making->offered[making->offers], "%s:%s", probe->function, probe->name) < 0) {
+			forget_offers(making);
+			break;
+		}
+		making->offers++;
+	}
+	if (catalog)
+		protobuf_c_message_free_unpacked(&catalog->base, NULL);
+}
+
+bool making_offers(struct making *making, const char *system, const char *name)
+{
+	if (!making->offered)
+		list_offers(making);
+	for (size_t i = 0; i < making->offers; i++) {
+		const char *tracepoint = making->offered[i], *colon = strchr(tracepoint, ':');
+
+		if (glob_match(system, tracepoint, (size_t)(colon - tracepoint)) &&
+		    glob_match(name, colon + 1, strlen(colon + 1)))
+			return true;
+	}
+	return false;
 }
 
 static int prepare(struct making *making, const char *spec, bool again, struct error *error)
@@ -220,5 +261,6 @@ void making_destroy(struct making *making)
 		return;
 	while (!TAILQ_EMPTY(&making->made))
 		forget(making, TAILQ_FIRST(&making->made));
+	forget_offers(making);
 	free(making);
 }

@@ -23,8 +23,8 @@ void making_destroy(struct making *making);	/* NULL is safe */
 /* Whether the spec may name probes that are made; else it means what is in the catalog. */
 bool making_can(const struct making *making, const char *spec);
 
-/* Whether somebody has asked for it, and was not told yet that it cannot be made. */
-bool making_has(const struct making *making, const char *spec);
+/* Whether the kernel had such a tracepoint when the daemon started. Both are globs. */
+bool making_offers(struct making *making, const char *system, const char *name);
 
 /*
  * 0: it is made, or nothing is to be made; 1: it will be, and is to be asked again; -errno with *error. A file that

@@ -323,26 +323,29 @@ static struct subscription *find_equal(struct subscriptions *all, const struct s
 static bool is_there(const struct subscriptions *all, const char *spec)
 {
 	struct probe_set probes = {0};
-	struct error ignored;
 
-	return probe_set_add_glob(&probes, spec, all->config.catalog, &ignored) == 0;
+	return probe_set_add_glob(&probes, spec, all->config.catalog, NULL) == 0;
 }
 
 /*
- * What is to be made for a spec: what it says; or, where nothing here is called so, what it may be as a tracepoint: NAME
- * of any system, or SYSTEM:NAME, as perf writes it. NULL: nothing.
+ * What is to be made for a spec: what it says; or, where nothing here is called so, the tracepoint that is: NAME, of any
+ * system, or SYSTEM:NAME, as perf writes it. NULL: nothing.
  */
 static const char *to_be_made(const struct subscriptions *all, const char *spec, char tracepoint[NAME_BYTES_MAX + 1])
 {
-	const char *colon = strchr(spec, ':');
-	int bytes;
+	const char *name = strchr(spec, ':');
+	char system[NAME_BYTES_MAX + 1] = "*";
 
 	if (making_can(all->making, spec))
 		return spec;
-	if (strchr(spec, '/') || (colon && strchr(colon + 1, ':')) || is_there(all, spec))
+	if (strlen(spec) > NAME_BYTES_MAX || strchr(spec, '/') || (name && strchr(name + 1, ':')) || is_there(all, spec))
 		return NULL;
-	bytes = snprintf(tracepoint, NAME_BYTES_MAX + 1, "tracepoint:%s%s", colon ? "" : "*:", spec);
-	return bytes <= (int)NAME_BYTES_MAX && making_can(all->making, tracepoint) ? tracepoint : NULL;
+	if (name)
+		snprintf(system, sizeof(system), "%.*s", (int)(name - spec), spec);
+	name = name ? name + 1 : spec;
+	if (snprintf(tracepoint, NAME_BYTES_MAX + 1, "tracepoint:%s:%s", system, name) > (int)NAME_BYTES_MAX)
+		return NULL;
+	return making_can(all->making, tracepoint) && making_offers(all->making, system, name) ? tracepoint : NULL;
 }
 
 int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
@@ -361,14 +364,8 @@ int subscriptions_prepare(struct subscriptions *all, enum subscription_claim cla
 		/* For them it means what is there, if anything is, as it does without its provider. */
 		if (err && (made != spec[i] || is_there(all, spec[i])))
 			continue;
-		/* There is no tracepoint of that name: it was asked for at the first look. */
-		if (made != spec[i] && again && !making_has(all->making, made))
-			continue;
 		if (!err)
 			err = making_prepare(all->making, made, again, error);
-		/* What there is instead is said where the name is looked up. */
-		if (err == -ENOENT && made != spec[i])
-			continue;
 		if (err < 0)
 			return err;
 		waits |= err;
@@ -518,10 +515,10 @@ bool subscriptions_knows(const struct subscriptions *all, uint32_t owner, const 
 	bool knows;
 
 	if (!owner || !all->config.viewers.is_own)
-		return probe_set_add_glob(&probes, spec, all->config.catalog, &ignored) == 0;
+		return is_there(all, spec);
 	if (look_as(all, owner, &seen, &ignored) != 0)
 		return true;		/* that there is no memory is told where it is looked up */
-	knows = probe_set_add_glob(&probes, spec, &seen, &ignored) == 0;
+	knows = probe_set_add_glob(&probes, spec, &seen, NULL) == 0;
 	free(seen.probe);
 	return knows;
 }
