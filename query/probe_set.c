@@ -182,7 +182,9 @@ static int find_meant(struct meant *meant, const char *glob, const Ringtail__V1_
 				meant->programs = of == 1 || i == 0;
 				return 0;
 			}
-	return err ? err : refuse_glob(&meant->spec, glob, catalog, error);
+	if (err)
+		return err;
+	return error ? refuse_glob(&meant->spec, glob, catalog, error) : -ENOENT;
 }
 
 int probe_set_add_glob(struct probe_set *set, const char *glob,

@@ -40,7 +40,7 @@ int probe_set_check_glob(const char *glob, struct error *error);
 
 /*
  * Adds every probe that matches. -EINVAL if it is not a glob of probes, -ENOENT if nothing matches:
- * *error then names the nearest probes. The set is unchanged on failure.
+ * *error then names the nearest probes, which takes time: NULL where nobody reads it. The set is unchanged on failure.
  */
 int probe_set_add_glob(struct probe_set *set, const char *glob,
 		       const Ringtail__V1__Catalog *catalog, struct error *error);

@@ -217,16 +217,12 @@ static bool may_come(const struct control *control, const char *spec)
 static int look_up(const struct control *control, const char *spec, struct error *error)
 {
 	struct probe_set probes = {0};
-	struct error unknown = {0};
+	bool may = may_come(control, spec);
 	int err;
 
 	fanout_make_now(control->config.fanout, spec);
-	err = probe_set_add_glob(&probes, spec, control->config.catalog, &unknown);
-	if (err == -ENOENT && may_come(control, spec))
-		return 1;
-	if (err)
-		*error = unknown;
-	return err;
+	err = probe_set_add_glob(&probes, spec, control->config.catalog, may ? NULL : error);
+	return err && may ? 1 : err;
 }
 
 /* Of programs, each once; empty where none has brought a probe. */
@@ -262,12 +258,12 @@ static void say_what_waits(const struct control *control, const char *spec, stru
 	}
 	list_providers(control, providers, sizeof(providers));
 	error_set(error, EAGAIN, "waits-for-program", "waits for a program: none has brought `%.256s` yet", spec);
-	if (strstr(unknown.hint, "did you mean"))
-		error_hint(error, "%.200s Programs have brought: %s", unknown.hint, providers);
-	else if (*providers)
-		error_hint(error, "programs have brought: %s", providers);
-	else
+	if (!*providers)
 		error_hint(error, "no program has brought probes so far");
+	else if (strstr(unknown.hint, "did you mean"))
+		error_hint(error, "%.200s Programs have brought: %s", unknown.hint, providers);
+	else
+		error_hint(error, "programs have brought: %s", providers);
 }
 
 bool control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
@@ -287,7 +283,8 @@ bool control_awaits(const struct control *control, const struct client_identity 
 	if (first == specs || (filter && filter_compile(filter, NULL, &compiled, &ignored) != 0))
 		return false;
 	filter_destroy(compiled);
-	say_what_waits(control, spec[first], error);
+	if (error)
+		say_what_waits(control, spec[first], error);
 	return true;
 }
 

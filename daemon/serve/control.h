@@ -77,7 +77,8 @@ struct audit_file *control_audit(struct control *control);
 
 /*
  * Whether the client may wait for a program to bring one of these probes, as it sees them: the others are there, and
- * the filter has no mistake that can be seen without fields. *error, waits-for-program, says for which.
+ * the filter (NULL: none) has no mistake that can be seen without fields. If it may, *error, waits-for-program, says for
+ * which; error may be NULL.
  */
 bool control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
 		    size_t specs, const char *filter, struct error *error);

@@ -46,7 +46,7 @@ struct session {
 	struct client_identity identity;
 	uint64_t id;
 	enum session_state state;
-	bool prepared;			/* the request that waits in `input` was looked at before, whatever it waits for */
+	bool prepared;			/* the request that waits in `input` was looked at before */
 	bool told;			/* and its client knows that it waits for a program */
 	bool subscribing;		/* asked for a stream, whether it is there yet or not */
 	bool broken;			/* the socket is, or memory ran out: to be closed */
@@ -700,7 +700,7 @@ static bool wait_for_program(struct session *session, const Ringtail__V1__Subscr
 	struct error error = {0};
 
 	if (!subscribe->wait || session->subscribing || !host->awaits ||
-	    !host->awaits(host->context, session, subscribe, &error))
+	    !host->awaits(host->context, session, subscribe, session->told ? NULL : &error))
 		return false;
 	session->state = SESSION_WAITING;
 	if (session->told)
@@ -739,9 +739,9 @@ static int prepare(struct session *session, enum frame_type type, const Protobuf
 	session->prepared = err > 0;
 	if (err > 0)
 		session->state = SESSION_PREPARING;
-	else if (!err && type == FRAME_SUBSCRIBE)
-		session->prepared = wait_for_program(session, subscribe);
-	return err < 0 ? -1 : !session->prepared;
+	else if (!err && type == FRAME_SUBSCRIBE && wait_for_program(session, subscribe))
+		return 0;
+	return err < 0 ? -1 : err == 0;
 }
 
 static void take_bye(struct session *session)
@@ -1009,6 +1009,9 @@ static void take_requests(struct session *session)
 		;
 	if (must_wait(session) && !is_closing(session) && !hears_on(session)) {
 		event_del(session->readable);
+		/* That it goes would not be noticed any more, and what it waits for may never come. */
+		if (session->state == SESSION_WAITING)
+			break_off(session);
 		return;
 	}
 	if (!must_wait(session))

@@ -89,7 +89,10 @@ struct session_host {
 	/* The session is about to be freed. orderly: the client will not come back for its stream. */
 	void (*closed)(void *context, struct session *session, bool orderly);
 
-	/* Whether a program may yet bring a probe of it: *error says which, and session_go_on() follows. NULL: never. */
+	/*
+	 * Whether a program may yet bring a probe of it: *error, unless that is NULL, says which, and session_go_on()
+	 * follows. NULL: never.
+	 */
 	bool (*awaits)(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
 		       struct error *error);
 };

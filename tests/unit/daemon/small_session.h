@@ -34,7 +34,7 @@ struct fixture {
 	bool again;			/* the last of them was of a request that had waited */
 	int prepare_says;		/* 0: probes are there, 1: they are being made, -EACCES */
 	bool awaits;			/* a program that brings them */
-	unsigned asked_awaits;
+	unsigned asked_awaits, told_awaits;	/* whether it does; and why */
 	bool refuse_identity;
 	bool orderly, refuse_subscribe, hold_subscribe;
 };
@@ -89,7 +89,8 @@ static bool on_awaits(void *context, struct session *session, const Ringtail__V1
 	assert_ptr_equal(session, f->session);
 	assert_int_equal(subscribe->n_probe, 1);
 	f->asked_awaits++;
-	if (f->awaits)
+	f->told_awaits += error != NULL;
+	if (f->awaits && error)
 		error_set(error, EAGAIN, "waits-for-program", "none has brought it");
 	return f->awaits;
 }
