@@ -275,7 +275,8 @@ static enum exit_code take(const struct settings *settings, const struct cmd_vie
 		}
 		if (err) {
 			who_place(who, &error);
-			if (pump->hosts > 1)
+			/* That of a lost connection names the daemon itself. */
+			if (pump->hosts > 1 && strcmp(error.code, "connection-lost") != 0)
 				failure_say(stderr, "%s refuses:", settings->connect.text[i]);
 			return cmd_fail(&error, cmd_text_of(settings, &error));
 		}
