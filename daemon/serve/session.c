@@ -706,6 +706,8 @@ static bool wait_for_program(struct session *session, const Ringtail__V1__Subscr
 	if (session->told)
 		return true;
 	session->told = true;
+	/* For what the client sends behind its request, which may fill the input by itself. */
+	session->input_wanted = session->input_bytes + INPUT_BYTES_FIRST;
 	frame = pack_error(session, &error, false);
 	if (frame)
 		session_send(session, frame);
@@ -996,7 +998,8 @@ static bool must_wait(const struct session *session)
 /* It is to be noticed if the client goes meanwhile. What it sends is kept, as much as fits. */
 static bool hears_on(const struct session *session)
 {
-	return session->state == SESSION_WAITING && session->input_bytes < session->input_capacity;
+	return session->state == SESSION_WAITING &&
+	       (session->input_bytes < session->input_capacity || session->input_bytes < session->input_wanted);
 }
 
 /*

@@ -230,6 +230,8 @@ MUTANTS = [
     ("programs-a-waiting-client-that-goes-keeps-its-place", "daemon/serve/session.c",
      "	if (must_wait(session) && !is_closing(session) && !hears_on(session)) {",
      "	if (must_wait(session) && !is_closing(session)) {", ["unit/session"]),
+    ("programs-a-long-request-that-waits-has-no-room-behind-it", "daemon/serve/session.c",
+     "	session->input_wanted = session->input_bytes + INPUT_BYTES_FIRST;\n", "", ["unit/session"]),
     ("programs-a-client-of-before-waits-without-a-word", "daemon/serve/session.c",
      "	if (!subscribe->wait || session->subscribing",
      "	if (session->subscribing", ["unit/session"]),

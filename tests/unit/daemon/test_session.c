@@ -441,13 +441,14 @@ static void probes_take_longer_than_a_request_may(void **state)
 	close_session(&f);
 }
 
-static void subscribe_and_wait(struct fixture *f, const char *probe)
+static void subscribe_and_wait(struct fixture *f, const char *probe, const char *filter)
 {
 	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
 	char *probes[] = {(char *)probe};
 
 	subscribe.probe = probes;
 	subscribe.n_probe = 1;
+	subscribe.filter = (char *)filter;
 	subscribe.wait = true;
 	peer_send(f->peer, FRAME_SUBSCRIBE, &subscribe);
 }
@@ -461,7 +462,7 @@ static void request_waits_for_a_program(void **state)
 	open_session(&f, LONG_NS);
 	f.awaits = true;
 	peer_greet(f.peer);
-	subscribe_and_wait(&f, "app:x");
+	subscribe_and_wait(&f, "app:x", NULL);
 	peer_expect_error(f.peer, "waits-for-program", false);
 	peer_send_list(f.peer, "");
 	session_go_on(f.session);		/* a program has come, and is another one */
@@ -489,7 +490,7 @@ static void client_goes_while_it_waits(void **state)
 	open_session(&f, LONG_NS);
 	f.awaits = true;
 	peer_greet(f.peer);
-	subscribe_and_wait(&f, "app:x");
+	subscribe_and_wait(&f, "app:x", NULL);
 	peer_expect_error(f.peer, "waits-for-program", false);
 	peer_send_list(f.peer, "");
 	close_session(&f);
@@ -505,7 +506,7 @@ static void client_sends_on_while_it_waits(void **state)
 	open_session(&f, LONG_NS);
 	f.awaits = true;
 	peer_greet(f.peer);
-	subscribe_and_wait(&f, "app:x");
+	subscribe_and_wait(&f, "app:x", NULL);
 	peer_expect_error(f.peer, "waits-for-program", false);
 	for (int i = 0; i < 1024 && !f.closed; i++) {
 		peer_send_list(f.peer, "");
@@ -513,6 +514,34 @@ static void client_sends_on_while_it_waits(void **state)
 	}
 	assert_int_equal(f.closed, 1);
 	assert_int_equal(f.lists, 0);
+	close_session(&f);
+}
+
+/* A request that is longer than the first buffer leaves room behind it. */
+static void long_request_waits_for_a_program(void **state)
+{
+	char filter[3000];
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	for (size_t i = 0; i < sizeof(filter) - 1; i++)
+		filter[i] = (char)('!' + rand() % 90);		/* does not compress */
+	filter[sizeof(filter) - 1] = '\0';
+	f.awaits = true;
+	peer_greet(f.peer);
+	subscribe_and_wait(&f, "app:x", filter);
+	peer_expect_error(f.peer, "waits-for-program", false);
+	peer_send_list(f.peer, "");
+	session_go_on(f.session);
+	PEER_AWAIT(f.base, f.asked_awaits == 2);
+	assert_int_equal(f.closed, 0);
+	f.awaits = false;
+	session_go_on(f.session);
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	peer_free(peer_expect(f.peer, FRAME_SUBSCRIBED));
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	assert_int_equal(f.lists, 1);
 	close_session(&f);
 }
 
@@ -836,6 +865,7 @@ int main(void)
 		cmocka_unit_test(request_waits_for_its_probes),
 		cmocka_unit_test(probes_take_longer_than_a_request_may),
 		cmocka_unit_test(request_waits_for_a_program),
+		cmocka_unit_test(long_request_waits_for_a_program),
 		cmocka_unit_test(client_goes_while_it_waits),
 		cmocka_unit_test(client_sends_on_while_it_waits),
 		cmocka_unit_test(request_that_does_not_wait),
