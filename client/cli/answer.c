@@ -109,13 +109,25 @@ static bool put_part(struct sink *sink, const struct ringtail_item *event, unsig
 	return answer->kind[i] == OF_STACK ? put_stack(answer, event) : put_host(&answer->scratch, sink);
 }
 
-/* One part behind the others; '-' where the event has nothing of that name. */
+/* One part behind the others, cut so that there is room for the ends of those that follow. */
+static void append_part(struct answer *answer, unsigned i, const char *text, size_t bytes)
+{
+	struct answer_key *key = &answer->key;
+	size_t room = sizeof(key->text) - 2 - key->bytes - (answer->parts - i);
+
+	if (bytes > room)
+		bytes = room;
+	memcpy(key->text + key->bytes, text, bytes);
+	key->bytes += bytes;
+	key->text[key->bytes++] = ANSWER_PART_END;
+	key->text[key->bytes] = '\0';
+}
+
+/* '-' where the event has nothing of that name. */
 static void add_part(struct sink *sink, const struct ringtail_item *event, unsigned i, const char *name)
 {
 	struct answer *answer = sink->answer;
-	struct answer_key *key = &answer->key;
 	struct out *scratch = &answer->scratch;
-	size_t room = sizeof(key->text) - 2 - key->bytes - (answer->parts - i);
 	bool number, has;
 
 	scratch->used = 0;
@@ -123,13 +135,8 @@ static void add_part(struct sink *sink, const struct ringtail_item *event, unsig
 	answer->seen[i] |= has;
 	if (!has)
 		out_char(scratch, '-');
-	if (scratch->used < room)
-		room = scratch->used;
-	memcpy(key->text + key->bytes, scratch->buffer, room);
-	key->bytes += room;
-	key->text[key->bytes++] = ANSWER_PART_END;
-	key->text[key->bytes] = '\0';
-	key->numbers |= (uint32_t)number << i;
+	append_part(answer, i, scratch->buffer, scratch->used);
+	answer->key.numbers |= (uint32_t)number << i;
 }
 
 static bool is_of_second(const struct answer *answer, unsigned i)
@@ -158,10 +165,9 @@ static void make_key(struct sink *sink, const struct ringtail_item *event)
 static void complete_key(struct sink *sink, const struct pair *pair, const struct ringtail_item *event)
 {
 	struct answer *answer = sink->answer;
-	struct answer_key *key = &answer->key;
 	const char *at = pair->key;
 
-	begin_key(key, pair->numbers);
+	begin_key(&answer->key, pair->numbers);
 	for (unsigned i = 0; i < answer->parts; i++) {
 		size_t bytes;
 
@@ -169,13 +175,9 @@ static void complete_key(struct sink *sink, const struct pair *pair, const struc
 			add_part(sink, event, i, answer->name[i] + strlen(TO_PREFIX));
 			continue;
 		}
-		bytes = strcspn(at, (const char[]){ ANSWER_PART_END, '\0' }) + 1;
-		if (bytes > sizeof(key->text) - 2 - key->bytes)
-			bytes = 0;
-		memcpy(key->text + key->bytes, at, bytes);
-		key->bytes += bytes;
-		key->text[key->bytes] = '\0';
-		at += bytes;
+		bytes = strcspn(at, (const char[]){ ANSWER_PART_END, '\0' });
+		append_part(answer, i, at, bytes);
+		at += bytes + 1;
 	}
 }
 

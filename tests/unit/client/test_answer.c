@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/cli/answer.h"
+#include "client/cli/answer_table.h"
 #include "client/cli/stack_names.h"
 
 #define SECOND	1000000000ull
@@ -330,6 +331,51 @@ static void no_descriptor_is_below_zero(void **state)
 			    "           4         12          5          6          7  openat\n");
 }
 
+static const struct ringtail_field shown[] = {
+	{ .name = "id", .c_type = "u64", .type = RINGTAIL_UNSIGNED, .bits = 64 },
+	{ .name = "shown", .c_type = "char *", .type = RINGTAIL_STRING, .bits = 64 },
+};
+static const struct ringtail_probe opens = {
+	.id = 6, .spec = "app:opens:x", .provider = "app", .function = "opens", .name = "x",
+	.kind = RINGTAIL_TRACEPOINT, .field = shown, .fields = 2,
+};
+static const struct ringtail_probe closes = {
+	.id = 7, .spec = "app:closes:x", .provider = "app", .function = "closes", .name = "x",
+	.kind = RINGTAIL_TRACEPOINT, .field = shown, .fields = 2,
+};
+
+static void show(struct sink *sink, const struct ringtail_probe *of, const char *text)
+{
+	const uint64_t value[] = { 1, 0 };
+	const struct ringtail_attachment attached = {
+		.kind = RINGTAIL_ATTACHED_STRING, .field = 1, .text = (const uint8_t *)text, .text_bytes = strlen(text),
+	};
+	struct ringtail_item item = {
+		.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns, .probe = of, .value = value,
+		.attachment = &attached, .attachments = 1,
+	};
+
+	answer_ops.item(sink, &item);
+}
+
+/* What both events have is longer than a key: it is cut, and each part has its end. */
+static void parts_of_both_that_do_not_fit(void **state)
+{
+	struct two two = ask((struct answer_question){
+		.by = "to.shown,shown", .from = "app:opens:x", .to = "app:closes:x", .on = "id", .json = true,
+	});
+	char text[ANSWER_KEY_BYTES_MAX + 1];
+
+	(void)state;
+	memset(text, 'a', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	show(two.red, &opens, text);
+	text[0] = 'b';
+	show(two.red, &closes, text);
+	end(two);
+	assert_non_null(strstr(check_text(&out), "{\"shown\":\"\",\"to.shown\":\"baaa"));
+}
+
 /* What began again before its end was seen is no pair, and is told. */
 static void pairs_that_begin_again(void **state)
 {
@@ -573,6 +619,7 @@ int main(void)
 		TEST(pairs_and_what_was_lost), TEST(no_descriptor_is_below_zero),
 		TEST(stacks_that_are_called_the_same),
 		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody), TEST(a_hist_of_nothing), TEST(pairs_of_who_does_nothing),
+		TEST(parts_of_both_that_do_not_fit),
 		TEST(pairs_that_begin_again), TEST(idle_threads_of_many_cpus),
 		TEST(numbers_of_64_bits), TEST(a_sum_beyond_64_bits),
 		TEST(the_largest_sum_comes_first), TEST(the_most_events_come_first),
