@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LOCK_NAME	"lock"	/* in the state directory: one daemon keeps it locked */
+
 static int posix_open(struct disk *disk, const char *path, int flags)
 {
 	int fd = openat(disk->dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -159,9 +161,8 @@ static bool is_writable(int dir_fd, const char *name)
 	return faccessat(dir_fd, name, W_OK | X_OK, AT_EACCESS) == 0 || errno == ENOENT;
 }
 
-static int refuse_unwritable(const char *path, struct error *error)
+static int refuse_unwritable(const char *path, int err, struct error *error)
 {
-	int err = errno;
 	const struct passwd *user = getpwuid(geteuid());
 	char *full = realpath(path, NULL);
 
@@ -174,29 +175,45 @@ static int refuse_unwritable(const char *path, struct error *error)
 	return -err;
 }
 
+/*
+ * *lock is below 0 where there can be none: the disk is full, or its file system knows no locks. Others may be able to
+ * open the directory, and so to lock it: its file of mode 0600 they are not.
+ */
+static int take_lock(int dir_fd, int *lock)
+{
+	int err;
+
+	*lock = openat(dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (*lock < 0)
+		return errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
+	if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	err = errno == EWOULDBLOCK ? -EBUSY : 0;
+	close(*lock);
+	*lock = -1;
+	return err;
+}
+
 int disk_posix_open(const char *path, struct disk *disk, struct error *error)
 {
-	int fd, err;
+	int fd, lock = -1, err;
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		goto fail;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		goto fail;
-	if (!is_writable(fd, ".") || !is_writable(fd, "spool")) {
-		err = refuse_unwritable(path, error);
-		close(fd);
-		return err;
+	err = is_writable(fd, ".") && is_writable(fd, "spool") ? take_lock(fd, &lock) : -errno;
+	if (!err) {
+		*disk = (struct disk){.ops = &posix_ops, .dir_fd = fd, .lock_fd = lock};
+		return 0;
 	}
-	/* Where a file system knows no locks, there is none. */
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-		close(fd);
-		error_set(error, EBUSY, "state-dir-in-use", "another ringtaild uses the state directory %s", path);
-		error_hint(error, "stop that one, or choose another with --state-dir");
-		return -EBUSY;
-	}
-	*disk = (struct disk){.ops = &posix_ops, .dir_fd = fd};
-	return 0;
+	close(fd);
+	if (err != -EBUSY)
+		return refuse_unwritable(path, -err, error);
+	error_set(error, EBUSY, "state-dir-in-use", "another ringtaild uses the state directory %s", path);
+	error_hint(error, "stop that one, or choose another with --state-dir");
+	return -EBUSY;
 
 fail:
 	err = errno;
@@ -211,7 +228,10 @@ void disk_posix_close(struct disk *disk)
 {
 	if (disk->ops && disk->dir_fd >= 0)
 		close(disk->dir_fd);
-	*disk = (struct disk){.dir_fd = -1};
+	/* Its name stays: another may have opened it, and would lock a file that nobody finds. */
+	if (disk->ops && disk->lock_fd >= 0)
+		close(disk->lock_fd);
+	*disk = (struct disk){.dir_fd = -1, .lock_fd = -1};
 }
 
 /* ---- Whole files --------------------------------------------------------------------------- */

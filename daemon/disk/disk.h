@@ -16,7 +16,7 @@
 
 struct disk {
 	const struct disk_ops *ops;
-	int dir_fd;			/* disk_posix's */
+	int dir_fd, lock_fd;		/* disk_posix's */
 };
 
 /* One name in a directory, and how long the file is. */

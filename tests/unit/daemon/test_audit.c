@@ -167,6 +167,7 @@ static int close_bench(void **state)
 
 	disk_thread_destroy(bench->thread);
 	audit_denials_destroy(bench->denials);
+	bench->disk.ops->remove(&bench->disk, "lock");
 	disk_posix_close(&bench->disk);
 	event_base_free(bench->base);
 	snprintf(path, sizeof(path), "%s/%s", directory, AUDIT_DENIED_FILE);
@@ -224,6 +225,7 @@ static void a_disk_that_is_gone_is_reported(void **state)
 {
 	struct bench *bench = *state;
 
+	assert_int_equal(bench->disk.ops->remove(&bench->disk, "lock"), 0);
 	assert_int_equal(rmdir(directory), 0);
 	deny(bench, "user:a", 3);
 	audit_denials_settle(bench->denials);

@@ -96,6 +96,7 @@ static void set_up(struct fixture *f)
 
 static void tear_down(struct fixture *f)
 {
+	assert_int_equal(f->disk.ops->remove(&f->disk, "lock"), 0);
 	disk_posix_close(&f->disk);
 	assert_int_equal(rmdir(f->path), 0);
 }
@@ -243,14 +244,19 @@ static void test_directory_of_another_daemon(void **state)
 	struct fixture f;
 	struct disk other;
 	struct error error;
+	int fd;
 
 	(void)state;
 	set_up(&f);
+	/* Whoever can only look at the directory can lock that. */
+	fd = open(f.path, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
 	assert_int_equal(disk_posix_open(f.path, &other, &error), -EBUSY);
 	assert_string_equal(error.code, "state-dir-in-use");
 	assert_true(*error.hint);
 	disk_posix_close(&f.disk);
 	assert_int_equal(disk_posix_open(f.path, &f.disk, &error), 0);
+	close(fd);
 	tear_down(&f);
 }
 
@@ -272,7 +278,13 @@ static void test_directories_of_somebody_else(void **state)
 	assert_int_equal(seteuid(0), 0);
 	assert_int_equal(fchownat(f.disk.dir_fd, "spool", 65534, 0, 0), 0);
 	assert_int_equal(seteuid(65534), 0);
-	assert_int_equal(flock(f.disk.dir_fd, LOCK_UN), 0);
+	/* What root had locked before stays root's. */
+	assert_int_equal(disk_posix_open(f.path, &none, &error), -EACCES);
+	assert_string_equal(error.code, "state-dir");
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(fchownat(f.disk.dir_fd, "lock", 65534, 0, 0), 0);
+	assert_int_equal(flock(f.disk.lock_fd, LOCK_UN), 0);
+	assert_int_equal(seteuid(65534), 0);
 	assert_int_equal(disk_posix_open(f.path, &none, &error), 0);
 	disk_posix_close(&none);
 	assert_int_equal(none.dir_fd, -1);
