@@ -73,7 +73,7 @@ def answers(app, pid, port):
         "--duration 1s": [r"^ *\d\S*  sched$", r"^ *\d\S*  irq$", r"^ *\d\S*  timer$"],
         """tracectl --connect tcp:127.0.0.1:7117 --insecure stream -p fsync -f 'comm == "app"' --duration 10s""":
             [mine + r"fsync\("],
-        "tracectl stream --since -1m --until now -p 'tracepoint:sched:sched_process_*'":
+        "tracectl stream --since -1m --until now -p 'tracepoint:sched:sched_process_e*'":
             [r"sched_process_exec.*\"/bin/true\""],
         "tracectl count --from sched_switch --to sched_switch --on tid=next_tid --by comm --top 1000 --duration 10s": [rf"^ +\d.*  {app}$"],
         """tracectl stream -p uprobe:/usr/bin/app:burn -f 'comm == "app"' --duration 10s""": [mine + r"uprobe:.*:burn\("],
