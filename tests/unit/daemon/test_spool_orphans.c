@@ -450,6 +450,7 @@ static void above_a_real_disk(void **state)
 	turn(&run);
 	assert_int_equal(look(&run).n, 0);
 	end(&run);
+	assert_int_equal(disk.ops->remove(&disk, "lock"), 0);
 	disk_posix_close(&disk);
 	assert_int_equal(rmdir(path), 0);
 }
