@@ -10,15 +10,23 @@
 
 /* ---- Which is worse --------------------------------------------------------------------------- */
 
-static uint64_t without_sign(int64_t residual)
+/* The sum has no sign, and ends at UINT64_MAX: a host can send any number, and two must not add up to 0. */
+static void add_residual(uint64_t *sum, int64_t residual)
 {
-	return residual < 0 ? 0 - (uint64_t)residual : (uint64_t)residual;
+	uint64_t more = residual < 0 ? 0 - (uint64_t)residual : (uint64_t)residual;
+
+	*sum = more < UINT64_MAX - *sum ? *sum + more : UINT64_MAX;
 }
 
 uint64_t fleet_residual(const Ringtail__V1__HostStat *host)
 {
-	return without_sign(host->residual) + without_sign(host->consigned_residual) + without_sign(host->spool_residual) +
-	       without_sign(host->relay_residual);
+	uint64_t sum = 0;
+
+	add_residual(&sum, host->residual);
+	add_residual(&sum, host->consigned_residual);
+	add_residual(&sum, host->spool_residual);
+	add_residual(&sum, host->relay_residual);
+	return sum;
 }
 
 uint64_t fleet_lost(const Ringtail__V1__HostStat *host)

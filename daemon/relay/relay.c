@@ -76,12 +76,15 @@ static struct relay_host *find_host(struct relay *relay, const char *name)
 	return NULL;
 }
 
-
-/* Of a host's own making: it may be any number. */
-static uint64_t without_sign(int64_t residual)
+/* The sum has no sign, and ends at INT64_MAX: a host can send any number, and two must not add up to 0. */
+static void add_residual(int64_t *sum, int64_t residual)
 {
-	return residual < 0 ? 0 - (uint64_t)residual : (uint64_t)residual;
+	uint64_t more = residual < 0 ? 0 - (uint64_t)residual : (uint64_t)residual;
+	uint64_t room = (uint64_t)INT64_MAX - (uint64_t)*sum;
+
+	*sum += (int64_t)(more < room ? more : room);
 }
+
 static void add_host(struct stat_host *sum, const struct stat_host *host)
 {
 	sum->received += host->received;
@@ -89,7 +92,7 @@ static void add_host(struct stat_host *sum, const struct stat_host *host)
 	sum->duplicate += host->duplicate;
 	sum->refused += host->refused;
 	sum->held += host->held;
-	sum->residual += llabs(host->residual);
+	add_residual(&sum->residual, host->residual);
 	sum->events += host->events;
 	sum->forwarded_bytes += host->forwarded_bytes;
 	sum->gaps += host->gaps;
@@ -98,12 +101,12 @@ static void add_host(struct stat_host *sum, const struct stat_host *host)
 	sum->told.lost += host->told.lost;
 	sum->told.in_flight += host->told.in_flight;
 	sum->told.behind_bytes += host->told.behind_bytes;
-	sum->told.residual += (int64_t)without_sign(host->told.residual);
+	add_residual(&sum->told.residual, host->told.residual);
 	sum->told.kept += host->told.kept;
 	sum->told.acked += host->told.acked;
 	sum->told.gone += host->told.gone;
 	sum->told.waiting += host->told.waiting;
-	sum->told.relay_residual += (int64_t)without_sign(host->told.relay_residual);
+	add_residual(&sum->told.relay_residual, host->told.relay_residual);
 	if (host->heard_realtime_ns && (!sum->heard_realtime_ns || host->heard_realtime_ns < sum->heard_realtime_ns))
 		sum->heard_realtime_ns = host->heard_realtime_ns;
 }

@@ -98,7 +98,7 @@ MUTANTS = [
      "< 0x7f",
      "<= 0x7f", ["unit/export_body"]),
     ("look4-relay-hosts-make-up-for-another", "daemon/relay/relay.c:add_host",
-     "sum->residual += llabs(host->residual)",
+     "add_residual(&sum->residual, host->residual)",
      "sum->residual += host->residual", ["unit/relay_bounds"]),
     ("look4-relay-heard-last-of-all", "daemon/relay/relay.c:add_host",
      "host->heard_realtime_ns < sum->heard_realtime_ns",

@@ -262,6 +262,9 @@ static void residuals_add_up(void **state)
 	assert_int_equal(fleet_residual(&host), 6);
 	host.spool_residual = -5;
 	assert_int_equal(fleet_residual(&host), 11);
+	/* The largest do not wrap to 0. */
+	host.spool_residual = host.relay_residual = INT64_MIN;
+	assert_true(fleet_residual(&host) == UINT64_MAX);
 }
 
 /* A clock that is ahead says "0s"; what is a hundred of a unit is told in the next. */

@@ -503,8 +503,9 @@ static void each_host_says_what_came_of_it(void **state)
 	close_fixture(&fixture);
 }
 
-/* 100 produced = 70 stored + 20 lost + `in_flight`, in the second of two spools. */
-static void tell(struct fixture *fixture, struct agent *agent, const char *consumer, uint64_t in_flight)
+/* `produced` = 70 stored + 20 lost + `in_flight`, in the second of two spools; `kept` stored for the relay. */
+static void tell_sums(struct fixture *fixture, struct agent *agent, const char *consumer, uint64_t produced,
+		      uint64_t kept, uint64_t in_flight)
 {
 	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
 	Ringtail__V1__ConsumerStat other = RINGTAIL__V1__CONSUMER_STAT__INIT, mine = other;
@@ -517,7 +518,7 @@ static void tell(struct fixture *fixture, struct agent *agent, const char *consu
 	mine.name = (char *)consumer;
 	mine.spool = (char *)"b";
 	mine.behind_bytes = 4096;
-	mine.stored = 60;
+	mine.stored = kept;
 	mine.acked = 40;
 	mine.lost = 15;
 	mine.in_flight = in_flight;
@@ -525,7 +526,7 @@ static void tell(struct fixture *fixture, struct agent *agent, const char *consu
 	first.name = (char *)"a";
 	first.produced = first.stored = 7;
 	second.name = (char *)"b";
-	second.produced = 100;
+	second.produced = produced;
 	second.stored = 70;
 	lost[0].count = 15;
 	lost[1].count = 5;
@@ -538,6 +539,11 @@ static void tell(struct fixture *fixture, struct agent *agent, const char *consu
 	stat.spool = spools;
 	stat.n_spool = 2;
 	send_message(fixture, agent, FRAME_STAT, &stat.base);
+}
+
+static void tell(struct fixture *fixture, struct agent *agent, const char *consumer, uint64_t in_flight)
+{
+	tell_sums(fixture, agent, consumer, 100, 60, in_flight);
 }
 
 static void a_host_tells_how_its_spool_stands(void **state)
@@ -618,6 +624,39 @@ static void a_host_tells_how_its_spool_stands(void **state)
 		confirm(0);
 	go(&fixture, &agent);
 	go(&fixture, &older);
+	assert_int_equal(stat_of(&fixture).all.residual, 0);
+	close_fixture(&fixture);
+}
+
+/* Two hosts whose residuals have no absolute value, or would add up to 0. */
+static void largest_residuals_do_not_cancel_out(void **state)
+{
+	static const char *const name[] = {"web-1", "web-2"};
+	const uint64_t least = (uint64_t)INT64_MIN;
+	Ringtail__V1__Hosts *hosts;
+	struct fixture fixture;
+	struct agent agent[2];
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i < 2; i++) {
+		come(&fixture, &agent[i], name[i]);
+		begin_stream(&fixture, &agent[i]);
+		send_gap(&fixture, &agent[i], 5, 10);
+		turn(&fixture, &agent[i]);
+		assert_int_equal(agent[i].asked, 1);
+		tell_sums(&fixture, &agent[i], "relay", 90 + least, 55 + least, 0);
+		hosts = ask(&fixture, "");
+		assert_true(named(hosts, name[i])->spool_residual == INT64_MIN);
+		assert_true(named(hosts, name[i])->relay_residual == INT64_MIN);
+		assert_true(hosts->all->spool_residual == INT64_MAX);
+		assert_true(hosts->all->relay_residual == INT64_MAX);
+		free_hosts(hosts);
+	}
+	while (!STAILQ_EMPTY(&held))
+		confirm(0);
+	for (unsigned i = 0; i < 2; i++)
+		go(&fixture, &agent[i]);
 	assert_int_equal(stat_of(&fixture).all.residual, 0);
 	close_fixture(&fixture);
 }
@@ -770,6 +809,7 @@ int main(void)
 		cmocka_unit_test(a_failure_ends_one_connection_alone),
 		cmocka_unit_test(each_host_says_what_came_of_it),
 		cmocka_unit_test(a_host_tells_how_its_spool_stands),
+		cmocka_unit_test(largest_residuals_do_not_cancel_out),
 		cmocka_unit_test(a_host_that_the_sink_has_is_known),
 		cmocka_unit_test(a_host_that_is_forgotten_stays_in_the_sums),
 		cmocka_unit_test(long_names_take_more_answers),
