@@ -75,6 +75,7 @@ void consumer_free(struct consumer *consumer)
 		return;
 	free_request(consumer);
 	free(consumer->place);
+	free(consumer->began);
 	for (unsigned i = 0; i < consumer->runs; i++)
 		free(consumer->sent[i]);
 	free(consumer);
@@ -464,7 +465,11 @@ static bool parse_owner(struct consumer *consumer, char *value)
 
 static bool parse_account(struct consumer_account *account, char *value)
 {
-	return parse_u64(&value, &account->acked) && *value++ == ' ' && parse_u64(&value, &account->lost) && !*value;
+	if (!parse_u64(&value, &account->acked) || *value++ != ' ' || !parse_u64(&value, &account->lost) || *value)
+		return false;
+	/* So that it closes until the spool is open. */
+	account->stored = account->acked + account->lost;
+	return true;
 }
 
 /* A line of a consumer's block. */

@@ -74,6 +74,7 @@ struct consumer {
 	uint64_t acked_realtime_ns;	/* 0: never */
 	struct cursor *place;		/* what is before has been acknowledged; NULL: not known yet */
 	struct consumer_account account;
+	struct cursor *began;		/* its place when this daemon registered it; NULL: an earlier one did */
 
 	bool earlier;			/* an earlier run of the daemon has registered it */
 	enum consumer_record record;

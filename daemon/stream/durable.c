@@ -45,11 +45,17 @@ static void begin_account(struct consumer *consumer)
 		account->stored = account->acked + account->lost + count_behind(consumer);
 }
 
-/* What is stored now, of a ring, from one attempt to another. The relay may have got it, and acknowledged, before. */
+/*
+ * Attempts of one ring are stored now. The relay may have acknowledged some of them before. Attempts before the place
+ * at which this daemon registered the relay are not the relay's, though they may be stored only now.
+ */
 static void note_stored(struct consumer *relay, uint32_t cpu, const struct run *run, uint64_t from, uint64_t to)
 {
 	uint64_t at = run_equal(&relay->place->run, run) ? cursor_seq(relay->place, cpu, 0) : 0;
+	uint64_t began = relay->began ? cursor_seq(relay->began, cpu, 0) : 0;
 
+	if (from < began)
+		from = began;
 	if (to <= from)
 		return;
 	relay->account.stored += to - from;
@@ -505,7 +511,8 @@ static int begin_at(struct durable *durable, struct consumer *consumer, const ui
 		free(place);
 		return no_memory(error);
 	}
-	free(place);
+	free(consumer->began);
+	consumer->began = place;
 	begin_account(consumer);
 	consumers_save(durable->consumers);
 	return 0;
@@ -536,9 +543,12 @@ void durable_lose(struct durable *durable, const struct subscription *subscripti
 
 	if (!subscription->consumers)
 		return;
-	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link)
-		if (consumer->subscription == subscription)
-			consumer->subscription = NULL;
+	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link) {
+		if (consumer->subscription != subscription)
+			continue;
+		consumer->subscription = NULL;
+		begin_account(consumer);
+	}
 }
 
 int durable_restore(struct durable *durable, struct error *error)
@@ -663,11 +673,14 @@ void durable_acknowledge(struct durable *durable, struct consumer *consumer,
 			 const struct cursor *upto)
 {
 	struct subscription *subscription = consumer->subscription;
-	bool counts = strcmp(consumer->name, CONSUMER_RELAY) == 0;
+	bool counts = strcmp(consumer->name, CONSUMER_RELAY) == 0, has_place = consumer->place;
 	uint64_t behind = counts ? count_behind(consumer) : 0;
 	int err = consumer_acknowledge(consumer, upto, clock_read(CLOCK_REALTIME));
 
-	consumer->account.acked += counts ? behind - count_behind(consumer) : 0;
+	if (!has_place)
+		begin_account(consumer);
+	else if (counts)
+		consumer->account.acked += behind - count_behind(consumer);
 	if (err)
 		return;				/* the next one says more */
 	consumer->unrecorded = false;

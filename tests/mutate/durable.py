@@ -59,9 +59,9 @@ MUTANTS = [
     ("durable-changed-held-stays", DURABLE + ":change_consumer", "		forget_held(durable, spool);", "		;", KEEPING),
     ("durable-counted-again", DURABLE + ":attach",
      "	if (consumer->subscription == subscription)\n		return;\n", "", KEEPING),
-    ("durable-all-lose-theirs", DURABLE + ":durable_lose", "		if (consumer->subscription == subscription)\n", "",
+    ("durable-all-lose-theirs", DURABLE + ":durable_lose", "		if (consumer->subscription != subscription)\n			continue;\n", "",
      KEEPING),
-    ("durable-lost-stays-known", DURABLE + ":durable_lose", "			consumer->subscription = NULL;", "			;",
+    ("durable-lost-stays-known", DURABLE + ":durable_lose", "		consumer->subscription = NULL;", "		;",
      KEEPING),
 
     # What a file brings back.

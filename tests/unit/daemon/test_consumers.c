@@ -69,6 +69,7 @@ static void test_file_both_ways(void **state)
 	assert_string_equal(TAILQ_NEXT(first, link)->owner, "");
 	assert_string_equal(first->filter, "pid == 12 %");
 	assert_true(first->account.acked == UINT64_MAX && first->account.lost == 3);
+	assert_int_equal(first->account.stored, 2);	/* their sum: it closes before its spool is open */
 	assert_int_equal(TAILQ_NEXT(first, link)->account.acked, 0);
 	assert_int_equal(first->globs, 2);
 	assert_string_equal(first->spool, "0123456789abcdef");

@@ -57,6 +57,38 @@ static int setup(void **state)
 	return 0;
 }
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static _Thread_local unsigned long fails_in = ULONG_MAX;	/* of this thread: so many allocations succeed yet */
+
+static bool has_memory(void)
+{
+	return fails_in == ULONG_MAX || fails_in-- > 0 || (fails_in = ULONG_MAX, false);
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+	return has_memory() ? __real_malloc(bytes) : NULL;
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	return has_memory() ? __real_calloc(n, bytes) : NULL;
+}
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+char *__wrap_strdup(const char *text)
+{
+	return has_memory() ? __real_strdup(text) : NULL;
+}
+
 /* ---- What is in the file ----------------------------------------------------------------------- */
 
 /* Pairs of a name and its block; spool NULL, or the directory that the file says it has. */
@@ -635,28 +667,40 @@ static void find_account(void *context, const struct consumer_stat *stat)
 }
 
 /* It closes: stored = acked + lost + behind. */
-static struct consumer_stat account_of(const struct engine *e)
+static struct consumer_stat account_in(const struct durable *durable)
 {
 	struct consumer_stat stat = {0};
 
-	durable_each(find_relays(e)->subscription->spool.durable, find_account, &stat);
+	durable_each(durable, find_account, &stat);
 	assert_int_equal(stat.account.stored, stat.account.acked + stat.account.lost + stat.behind);
 	return stat;
 }
 
-/* All that the disk has of this run, and `more` of each ring that it has not yet. */
-static void relay_acknowledges(struct engine *e, uint64_t more)
+static struct consumer_stat account_of(const struct engine *e)
+{
+	return account_in(find_relays(e)->subscription->spool.durable);
+}
+
+/* All that the disk has of this run, and `more` of each ring that it has not yet; so many allocations succeed. */
+static void relay_acknowledges_within(struct engine *e, int64_t more, unsigned long allocations)
 {
 	const struct subscription *subscription = find_relays(e)->subscription;
 	uint64_t seq[ENGINE_RINGS];
 	struct cursor *upto;
 
 	for (unsigned i = 0; i < ENGINE_RINGS; i++)
-		seq[i] = subscription->spool.end[i] + more;
+		seq[i] = subscription->spool.end[i] + (uint64_t)more;
 	upto = rings_cursor(subscription->spool.durable->rings, seq);
 	assert_non_null(upto);
+	fails_in = allocations;
 	durable_acknowledge(subscription->spool.durable, find_relays(e), upto);
+	fails_in = ULONG_MAX;
 	free(upto);
+}
+
+static void relay_acknowledges(struct engine *e, int64_t more)
+{
+	relay_acknowledges_within(e, more, ULONG_MAX);
 }
 
 static void relay_account_open(struct engine *e)
@@ -779,6 +823,93 @@ static void relay_account_of_what_is_given_up(void **state)
 	assert_int_equal(fanout_forget_consumer(e.fanout, CONSUMER_RELAY, &error), 0);
 	engine_settle(&e);
 	assert_int_equal(account_of(&e).account.lost, 0);
+	engine_close(&e);
+}
+
+/* There was no memory to register its place: its account begins with what it acknowledges first. */
+static void relay_account_begins_without_a_place(void **state)
+{
+	struct consumer_stat now;
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	engine_write(&e, 200);
+	engine_settle(&e);
+	free(find_relays(&e)->place);
+	find_relays(&e)->place = NULL;
+	find_relays(&e)->account = (struct consumer_account){0};
+	relay_acknowledges(&e, -50);
+	now = account_of(&e);
+	assert_int_equal(now.behind, 2 * 50);
+	assert_int_equal(now.account.acked + now.account.lost, 0);
+	engine_close(&e);
+}
+
+/* What was recorded before it was registered anew, and comes to the disk only then, is not its. */
+static void relay_account_begins_with_frames_in_flight(void **state)
+{
+	uint64_t at[ENGINE_RINGS];
+	struct subscription *subscription;
+	struct consumer_stat now;
+	struct durable *durable;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	engine_write(&e, 100);
+	engine_settle(&e);
+	subscription = find_relays(&e)->subscription;
+	durable = subscription->spool.durable;
+	assert_int_equal(durable_forget(durable, CONSUMER_RELAY, &error), 0);
+	for (unsigned i = 0; i < ENGINE_RINGS; i++) {
+		struct frame_ref *frame;
+
+		at[i] = subscription->spool.end[i] + 60;
+		frame = spool_frame_gap(e.codec, engine_cpu[i], at[i] - 60, at[i] + 10, 0, LOSS_REASON_RESTART);
+		assert_non_null(frame);
+		frame->ring = i;
+		spool_append(subscription->spool.spool, frame);
+	}
+	assert_int_equal(durable_register_relay(durable, subscription, at, &error), 0);
+	assert_true(account_of(&e).account.stored == 0 && spool_of(&e, CONSUMER_RELAY).in_flight != 0);
+	engine_settle(&e);
+	now = account_of(&e);
+	assert_int_equal(subscription->spool.end[0], at[0] + 10);
+	assert_int_equal(now.account.acked + now.account.lost, 0);
+	assert_int_equal(now.behind, 2 * 10);
+	engine_close(&e);
+}
+
+/* Its subscription goes, and comes again: until then it has nothing on a disk, and what it had is there again. */
+static void relay_account_while_it_is_held(void **state)
+{
+	struct subscription *subscription;
+	struct consumer_stat before, now;
+	struct durable *durable;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	engine_write(&e, 100);
+	engine_settle(&e);
+	relay_acknowledges(&e, 0);
+	engine_write(&e, 100);
+	engine_settle(&e);
+	before = account_of(&e);
+	assert_true(before.account.acked && before.behind);
+	subscription = find_relays(&e)->subscription;
+	durable = subscription->spool.durable;
+	durable_lose(durable, subscription);
+	now = account_in(durable);
+	assert_int_equal(now.behind, 0);
+	assert_int_equal(now.account.stored, before.account.acked);
+	assert_int_equal(durable_register_relay(durable, subscription, subscription->position, &error), 0);
+	subscription->consumers--;
+	now = account_of(&e);
+	assert_memory_equal(&now.account, &before.account, sizeof(now.account));
 	engine_close(&e);
 }
 
@@ -951,36 +1082,6 @@ struct hand {
 	struct subscription *subscription;
 	unsigned hellos;
 };
-
-static _Thread_local unsigned long fails_in = ULONG_MAX;	/* of this thread: so many allocations succeed yet */
-
-static bool has_memory(void)
-{
-	return fails_in == ULONG_MAX || fails_in-- > 0 || (fails_in = ULONG_MAX, false);
-}
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-	return has_memory() ? __real_malloc(bytes) : NULL;
-}
-
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-	return has_memory() ? __real_calloc(n, bytes) : NULL;
-}
-
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-
-char *__wrap_strdup(const char *text)
-{
-	return has_memory() ? __real_strdup(text) : NULL;
-}
 
 static unsigned pokes;
 
@@ -1399,6 +1500,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(relay_follows_what_is_always_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_begins_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_what_is_acknowledged, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_begins_with_frames_in_flight, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_begins_without_a_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_while_it_is_held, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_what_is_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_what_is_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_not_registered_without_memory, setup, teardown),
