@@ -95,6 +95,8 @@ struct spool {
 	struct frame_ref **turn_frame;
 	size_t turn_capacity;
 	struct cursor *begun, *turn_begun;	/* as in struct spool_turn; that one its copy */
+	struct cursor *now;		/* of a question: the end of each ring, in their order */
+	uint64_t *told_end;		/* by ring, for opened() and progress() */
 	struct cursor *release, *releasing;
 	uint64_t unsynced_ns;		/* since when something waits for a sync; 0: nothing does */
 	uint64_t tidied_ns;
@@ -736,6 +738,8 @@ static void destroy(struct spool *spool)
 	free(spool->turn_frame);
 	free(spool->begun);
 	free(spool->turn_begun);
+	free(spool->now);
+	free(spool->told_end);
 	spool_extents_destroy(spool->extents);
 	free(spool->release);
 	free(spool);
@@ -757,15 +761,10 @@ static void free_if_done(struct spool *spool)
 static void report_progress(struct spool *spool,
 			    void (*tell)(void *context, const uint64_t *end))
 {
-	uint32_t rings = spool->spooler->config.rings;
-	uint64_t *end = calloc(rings + 1, sizeof(*end));
-
-	if (!end)
-		return;
-	for (uint32_t i = 0; i < rings; i++)
-		end[i] = spool->ring[i].end;
-	tell(spool->config.context, end);
-	free(end);
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
+		spool->told_end[i] = spool->ring[i].end;
+	if (tell)
+		tell(spool->config.context, spool->told_end);
 }
 
 static void after_failure(struct spool *spool)
@@ -941,11 +940,16 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 	LIST_INSERT_HEAD(&spooler->spools, spool, link);
 	spool->begun = cursor_create(spooler->config.rings);
 	spool->turn_begun = cursor_create(spooler->config.rings);
-	if (config_copy(&spool->config, config) != 0 || !spool->begun || !spool->turn_begun ||
-	    create_store(spool) != 0) {
+	spool->now = cursor_create(spooler->config.rings);
+	spool->told_end = calloc(spooler->config.rings + 1, sizeof(*spool->told_end));
+	if (config_copy(&spool->config, config) != 0 || !spool->begun || !spool->turn_begun || !spool->now ||
+	    !spool->told_end || create_store(spool) != 0) {
 		destroy(spool);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
+	spool->begun->run = spool->now->run = spooler->config.run;
+	for (uint32_t i = 0; i < spooler->config.rings; i++)
+		cursor_append(spool->now, spooler->cpu_of[i], 0);
 	take_turn(spool);
 	*out = spool;
 	return 0;
@@ -1039,70 +1043,29 @@ uint64_t spool_first(const struct spool *spool, uint32_t ring)
 	return spool->ring[ring].found ? 0 : spool->ring[ring].began;
 }
 
-/* A CPU that came when the segment was being written is not in its beginning. */
-static uint64_t start_of(const struct spool *spool, const struct spool_extent *extent, uint32_t cpu)
-{
-	const struct position *start = cursor_find(extent->start, cpu);
-	const struct spooler_config *config = &spool->spooler->config;
-
-	for (uint32_t i = 0; !start && run_equal(&extent->run, &config->run) && i < config->rings; i++)
-		if (config->cpu_of[i] == cpu)
-			return spool->ring[i].began;
-	return start ? start->seq : 0;
-}
-
-static uint64_t count_behind(const struct spool *spool, const struct spool_extent *extent, const struct cursor *end,
-			     const struct cursor *place)
-{
-	bool same = run_equal(&extent->run, &place->run);
-	uint64_t attempts = 0;
-
-	if (!same && extent->run.epoch < place->run.epoch)
-		return 0;
-	for (uint32_t i = 0; i < end->n; i++) {
-		uint32_t cpu = end->position[i].cpu;
-		uint64_t from = start_of(spool, extent, cpu), at = same ? cursor_seq(place, cpu, 0) : 0;
-
-		from = at > from ? at : from;
-		attempts += end->position[i].seq > from ? end->position[i].seq - from : 0;
-	}
-	return attempts;
-}
-
 uint64_t spool_extent_behind(const struct spool *spool, const struct spool_extent *extent, const struct cursor *place)
 {
-	return count_behind(spool, extent, extent->end, place);
+	return spool_extent_share(extent, spool->begun, spool->now, place).behind;
 }
 
+/* It takes no memory: without some, what an acknowledgement changes could not be counted. */
 uint64_t spool_attempts_behind(const struct spool *spool, const uint64_t *end, const struct cursor *place)
 {
-	uint32_t rings = spool->spooler->config.rings;
-	struct cursor *now = cursor_create(rings);
 	uint64_t attempts = 0;
 
-	for (uint32_t i = 0; now && i < rings; i++)
-		cursor_put(now, spool->spooler->cpu_of[i], end[i]);
-	for (size_t i = 0; now && spool->extents && i < spool->extents->n; i++) {
-		const struct spool_extent *extent = &spool->extents->extent[i];
-
-		attempts += count_behind(spool, extent, extent->end ? extent->end : now, place);
-	}
-	free(now);
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
+		spool->now->position[i].seq = end[i];
+	for (size_t i = 0; spool->extents && i < spool->extents->n; i++)
+		attempts += spool_extent_behind(spool, &spool->extents->extent[i], place);
 	return attempts;
 }
 
 uint64_t spool_behind(const struct spool *spool, const struct cursor *place)
 {
-	uint32_t rings = spool->spooler->config.rings;
-	struct cursor *end = cursor_create(rings);
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; end && i < rings; i++)
-		cursor_put(end, spool->spooler->cpu_of[i], spool->ring[i].end);
-	if (end && spool->extents)
-		bytes = spool_extents_behind(spool->extents, spool->files.bytes, end, place);
-	free(end);
-	return bytes;
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
+		spool->now->position[i].seq = spool->ring[i].end;
+	return spool->extents ? spool_extents_behind(spool->extents, spool->files.bytes, spool->begun, spool->now,
+						     place) : 0;
 }
 
 /* For how long something has been waiting to be durable; of a failed one, since nothing has been. */

@@ -742,38 +742,49 @@ void spool_extents_destroy(struct spool_extents *extents)
 	free(extents);
 }
 
-/* Of the attempts between start and end, the share that is not before the place. */
-static double share_behind(const struct cursor *start, const struct cursor *end,
-			   const struct cursor *place)
+static uint64_t start_of(const struct spool_extent *extent, const struct cursor *begun, uint32_t cpu)
 {
-	uint64_t all = 0, behind = 0;
+	const struct position *start = cursor_find(extent->start, cpu);
+
+	if (start)
+		return start->seq;
+	return run_equal(&extent->run, &begun->run) ? cursor_seq(begun, cpu, 0) : 0;
+}
+
+struct spool_share spool_extent_share(const struct spool_extent *extent, const struct cursor *begun,
+				      const struct cursor *now, const struct cursor *place)
+{
+	bool same = run_equal(&extent->run, &place->run);
+	bool earlier = !same && extent->run.epoch < place->run.epoch;
+	const struct cursor *end = extent->end ? extent->end : now;
+	struct spool_share share = {0};
 
 	for (uint32_t i = 0; i < end->n; i++) {
-		uint64_t to = end->position[i].seq, from = cursor_seq(start, end->position[i].cpu, 0);
-		uint64_t at = cursor_seq(place, end->position[i].cpu, 0);
+		uint32_t cpu = end->position[i].cpu;
+		uint64_t to = end->position[i].seq, from = start_of(extent, begun, cpu);
+		uint64_t at = same ? cursor_seq(place, cpu, 0) : 0;
 
 		if (to <= from)
 			continue;
-		all += to - from;
-		behind += at >= to ? 0 : to - (at > from ? at : from);
+		share.all += to - from;
+		if (!earlier && at < to)
+			share.behind += to - (at > from ? at : from);
 	}
-	return all ? (double)behind / (double)all : 0;
+	return share;
 }
 
-uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total,
-			      const struct cursor *end, const struct cursor *place)
+uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total, const struct cursor *begun,
+			      const struct cursor *now, const struct cursor *place)
 {
 	uint64_t open_bytes = total > extents->bytes ? total - extents->bytes : 0, behind = 0;
 
 	for (size_t i = 0; i < extents->n; i++) {
 		const struct spool_extent *extent = &extents->extent[i];
-		uint64_t bytes = extent->end ? extent->bytes : open_bytes;
-		const struct cursor *to = extent->end ? extent->end : end;
+		struct spool_share share = spool_extent_share(extent, begun, now, place);
+		double bytes = (double)(extent->end ? extent->bytes : open_bytes);
 
-		if (run_equal(&extent->run, &place->run))
-			behind += (uint64_t)(share_behind(extent->start, to, place) * (double)bytes);
-		else if (extent->run.epoch > place->run.epoch)
-			behind += bytes;
+		if (share.all)
+			behind += (uint64_t)((double)share.behind / (double)share.all * bytes);
 	}
 	return behind;
 }

@@ -244,11 +244,20 @@ struct spool_extents {
 struct spool_extents *spool_extents_create(const struct spool_store *store);
 void spool_extents_destroy(struct spool_extents *extents);
 
+/* The attempts of a segment: all, and those that are not before a place. */
+struct spool_share {
+	uint64_t all, behind;
+};
+
 /*
- * About how many bytes are behind that place of that run; total: of the whole spool, now; end: how far
- * the segment goes that is being written.
+ * begun: where the rings of this run begin, for a CPU that came when the segment was being written; now: how far the
+ * segment goes that is being written. Nothing of an earlier run than the place's is behind it, and all of a later one.
  */
-uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total,
-			      const struct cursor *end, const struct cursor *place);
+struct spool_share spool_extent_share(const struct spool_extent *extent, const struct cursor *begun,
+				      const struct cursor *now, const struct cursor *place);
+
+/* About how many bytes are behind that place; total: of the whole spool, now. The rest as before. */
+uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total, const struct cursor *begun,
+			      const struct cursor *now, const struct cursor *place);
 
 #endif

@@ -80,9 +80,9 @@ MUTANTS = [
     ("store-is-full-left-out", "daemon/spool/store.c:is_full",
      "	store->refused_bytes = 0;\n",
      "", ["unit/fanout_memory"]),
-    ("store-spool-extents-behind-differs", "daemon/spool/store.c:spool_extents_behind",
-     "extent->run.epoch > place->run.epoch)",
-     "extent->run.epoch < place->run.epoch)", ["unit/spool_goes"]),
+    ("store-spool-extent-share-differs", "daemon/spool/store.c:spool_extent_share",
+     "extent->run.epoch < place->run.epoch",
+     "extent->run.epoch > place->run.epoch", ["unit/spool_goes"]),
     # daemon/spool/spool.c
     ("spool-lose-range-differs", "daemon/spool/spool.c:lose_range",
      "	if (lost->first_seq > first_seq)\n",
