@@ -22,7 +22,6 @@
 
 /* From its owner's view; only forward. */
 enum spool_life {
-	SPOOL_NEW,		/* opened() has not been called */
 	SPOOL_IN_USE,
 	SPOOL_CLOSING,		/* what waits is still to be written, and then the segment to be ended */
 	SPOOL_REMOVING,		/* its files are still to go */
@@ -825,13 +824,15 @@ static void take_result(struct spool *spool)
 		tell_lost(spool);
 }
 
-/* Before it was open, nobody had counted what is gone. */
-static void tell_gone(const struct spool *spool)
+/* Owns both from now on. tells: the owner still counts what is gone. */
+static void take_extents(struct spool *spool, struct spool_extents *extents, struct spool_extents *gone, bool tells)
 {
-	struct spool_extents *gone = spool->turn.gone;
-
+	if (extents) {
+		spool_extents_destroy(spool->extents);
+		spool->extents = extents;
+	}
 	for (size_t i = 0; gone && i < gone->n; i++)
-		if (spool->config.gone && !spool->turn.remove && spool->life != SPOOL_NEW)
+		if (spool->config.gone && tells)
 			spool->config.gone(spool->config.context, &gone->extent[i]);
 	spool_extents_destroy(gone);
 }
@@ -843,11 +844,7 @@ static void on_done(struct disk_job *job)
 	bool progress;
 
 	spool->busy = false;
-	if (turn->extents) {
-		spool_extents_destroy(spool->extents);
-		spool->extents = turn->extents;
-	}
-	tell_gone(spool);
+	take_extents(spool, turn->extents, turn->gone, !turn->remove);
 	free(spool->releasing);
 	spool->releasing = NULL;
 	if (turn->remove) {
@@ -863,13 +860,10 @@ static void on_done(struct disk_job *job)
 	if (!turn->unsynced)
 		spool->unsynced_ns = 0;
 	take_result(spool);
-	if (spool->life == SPOOL_NEW) {
-		spool->life = SPOOL_IN_USE;
-		if (spool->config.opened)
-			report_progress(spool, spool->config.opened);
-	} else if ((progress || turn->recovered) && spool->config.progress) {
+	if (turn->recovered)
+		report_progress(spool, spool->config.opened);
+	if (progress || turn->recovered)
 		report_progress(spool, spool->config.progress);
-	}
 	take_turn(spool);
 	free_if_done(spool);
 }
@@ -1119,6 +1113,7 @@ struct spool_reader {
 	size_t bytes;			/* the question */
 	unsigned n;			/* the answer */
 	bool end;
+	struct spool_extents *extents, *gone;	/* if it set a segment aside: as in struct spool_turn */
 	struct frame_ref *frame[SPOOL_READ_FRAMES_MAX];
 };
 
@@ -1139,12 +1134,16 @@ static void on_read(struct disk_job *job, struct disk *disk)
 	(void)disk;
 	reader->end = spool_read_next(reader->read, reader->spool->store, reader->bytes,
 				      reader->frame, SPOOL_READ_FRAMES_MAX, &reader->n);
+	spool_store_report(reader->spool->store, &reader->extents, &reader->gone);
 }
 
 static void on_read_done(struct disk_job *job)
 {
 	struct spool_reader *reader = (struct spool_reader *)job;
 
+	/* First: a segment that was set aside counts as lost before a consumer can acknowledge the Gap in its place. */
+	take_extents(reader->spool, reader->extents, reader->gone, true);
+	reader->extents = reader->gone = NULL;
 	if (reader->state == READER_ASKED) {
 		reader->state = READER_IDLE;
 		reader->frames(reader->context, reader->frame, reader->n, reader->end);

@@ -72,11 +72,17 @@ struct spool_config {
 	bool goes_on;		/* with what the run before recorded: what is missing, it lost */
 	bool always_on;		/* as spool_set_always_on() */
 
-	/* It is open, recovered: end[ring] is one past this epoch's last attempt on disk, or 0. */
+	/*
+	 * It is open, recovered: end[ring] is one past this epoch's last attempt on disk, or 0. If the disk cannot be
+	 * read, it is called with zeros, and again once that is known; nothing was stored until then.
+	 */
 	void (*opened)(void *context, const uint64_t *end);
 	/* Every attempt before end[ring] is durable. */
 	void (*progress)(void *context, const uint64_t *end);
-	/* A segment is deleted, or set aside: what it held is no more. NULL: nobody counts that. */
+	/*
+	 * A segment is deleted, or set aside: what it held is no more. It may be called before opened(), for what became too
+	 * old, or was damaged, while the spool was not open. NULL: nobody counts that.
+	 */
 	void (*gone)(void *context, const struct spool_extent *extent);
 	void *context;
 };

@@ -139,14 +139,22 @@ static const struct spool_segment *next_of_run(const struct spool_store *store, 
 	return NULL;
 }
 
-/* One whose end was written and not synced holds what the next one holds again. */
-static void leave_to_next(struct cursor *end, const struct spool_segment *next)
+/*
+ * A segment whose end was written and not synced holds attempts that the next segment holds again: they count there.
+ * Without a next segment, the next one will begin behind what is durable.
+ */
+static void leave_to_next(const struct spool_store *store, size_t i, struct cursor *end)
 {
-	for (uint32_t i = 0; next && i < end->n; i++) {
-		uint64_t again = cursor_seq(next->start, end->position[i].cpu, UINT64_MAX);
+	const struct spool_segment *next = next_of_run(store, i);
+	const struct cursor *again = next ? next->start : store->told_durable;
 
-		if (end->position[i].seq > again)
-			end->position[i].seq = again;
+	if (!next && !spool_segment_is_of(store->segment[i], &store->config.run))
+		return;
+	for (uint32_t j = 0; j < end->n; j++) {
+		uint64_t seq = cursor_seq(again, end->position[j].cpu, UINT64_MAX);
+
+		if (end->position[j].seq > seq)
+			end->position[j].seq = seq;
 	}
 }
 
@@ -158,7 +166,7 @@ static bool fill(const struct spool_store *store, struct spool_extent *extent, s
 	extent->start = cursor_copy(segment->start);
 	extent->end = open ? NULL : cursor_copy(segment->end);
 	if (extent->end)
-		leave_to_next(extent->end, next_of_run(store, i));
+		leave_to_next(store, i, extent->end);
 	return extent->start && (open || extent->end);
 }
 
@@ -593,20 +601,24 @@ static void fail(struct spool_store *store, struct spool_turn *turn, int err)
 	cursor_assign(store->quiet, store->quiet_durable);
 }
 
-/* Where there is no memory for it, the next turn tells. */
-static void report_extents(struct spool_store *store, struct spool_turn *turn)
+void spool_store_report(struct spool_store *store, struct spool_extents **extents, struct spool_extents **gone)
 {
 	struct spool_shape *was = &store->shape;
 	struct spool_shape now = {store->segments, store->next_sequence, store->deleted,
 				  store->set_aside, store->current};
 
+	*extents = *gone = NULL;
 	if (now.segments == was->segments && now.next_sequence == was->next_sequence &&
 	    now.deleted == was->deleted && now.set_aside == was->set_aside &&
 	    now.open == was->open)
 		return;
-	turn->extents = spool_extents_create(store);
-	if (turn->extents)
-		*was = now;
+	*extents = spool_extents_create(store);
+	/* What is gone is told with the list that does not have it any more: each attempt is in one of the two. */
+	if (!*extents)
+		return;
+	*was = now;
+	*gone = store->gone;
+	store->gone = NULL;
 }
 
 struct spool_files spool_store_files(const struct spool_store *store)
@@ -635,9 +647,7 @@ static bool is_full(struct spool_store *store)
 
 static void report(struct spool_store *store, struct spool_turn *turn)
 {
-	report_extents(store, turn);
-	turn->gone = store->gone;
-	store->gone = NULL;
+	spool_store_report(store, &turn->extents, &turn->gone);
 	turn->durable = store->durable;
 	turn->unsynced = store->held_n != 0;
 	turn->full = is_full(store);

@@ -244,6 +244,9 @@ struct spool_extents {
 struct spool_extents *spool_extents_create(const struct spool_store *store);
 void spool_extents_destroy(struct spool_extents *extents);
 
+/* What changed since the last report, for the main thread: NULL, nothing; or there is no memory, and the next tells. */
+void spool_store_report(struct spool_store *store, struct spool_extents **extents, struct spool_extents **gone);
+
 /* The attempts of a segment: all, and those that are not before a place. */
 struct spool_share {
 	uint64_t all, behind;

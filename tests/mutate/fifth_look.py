@@ -109,7 +109,7 @@ MUTANTS = [
      "\tcursor_assign(store->quiet, store->quiet_durable);\n",
      "", ["unit/spool_losses", "unit/spool_told"],
      "who gives the segment up has done so"),
-    ("look5-extents-not-anew-after-deletion", "daemon/spool/store.c:report_extents",
+    ("look5-extents-not-anew-after-deletion", "daemon/spool/store.c:spool_store_report",
      "now.deleted == was->deleted && ",
      "", ["unit/spool_losses", "unit/spool_told"],
      "who deletes a segment changes how many there are, or begins one"),

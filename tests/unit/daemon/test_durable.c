@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <limits.h>
 
 #include "daemon/base/counters.h"
@@ -45,12 +46,52 @@ static int watchful_remove(struct disk *of, const char *path)
 	return remove_file(of, path);
 }
 
+/* While it is set, no spool can be listed, and no segment can be synced or begun. */
+static bool disk_is_broken;
+static int (*list_names)(struct disk *disk, const char *path, disk_entry *entry, void *context);
+static int (*open_file)(struct disk *disk, const char *path, int flags);
+
+static int broken_list(struct disk *of, const char *path, disk_entry *entry, void *context)
+{
+	return disk_is_broken ? -EIO : list_names(of, path, entry, context);
+}
+
+static int broken_open(struct disk *of, const char *path, int flags)
+{
+	return disk_is_broken && strncmp(path, "spool/", 6) == 0 && (flags & O_CREAT) ? -EIO :
+	       open_file(of, path, flags);
+}
+
+static int broken_sync(struct disk *of, int file)
+{
+	(void)of, (void)file;
+	return disk_is_broken ? -EIO : 0;
+}
+
+/* So that what a failure put off need not be waited for. */
+static _Atomic uint64_t clock_ahead_ns;
+
+uint64_t __real_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void);
+
+uint64_t __wrap_clock_monotonic(void)
+{
+	return __real_clock_monotonic() + clock_ahead_ns;
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	durable_engine_setup();
 	remove_file = disk_ops.remove;
 	disk_ops.remove = watchful_remove;
+	list_names = disk_ops.list;
+	disk_ops.list = broken_list;
+	open_file = disk_ops.open;
+	disk_ops.open = broken_open;
+	disk_ops.sync = broken_sync;
+	disk_is_broken = false;
+	clock_ahead_ns = 0;
 	acknowledged[0] = '\0';
 	removed = removed_too_early = 0;
 	engine_dials_relay = false;
@@ -826,6 +867,50 @@ static void relay_account_of_what_is_given_up(void **state)
 	engine_close(&e);
 }
 
+static void mend_disk(struct engine *e)
+{
+	disk_is_broken = false;
+	clock_ahead_ns += SPOOL_RETRY_NS_MAX + 1;
+	spooler_turn(e->spooler);
+	engine_settle(e);
+}
+
+/* The disk cannot be read at first: once it can be, the account is that of a daemon which could read it at once. */
+static void relay_account_of_a_disk_that_is_read_late(void **state)
+{
+	struct consumer_stat before, at_once, late;
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	engine_write(&e, 1000);
+	engine_settle(&e);
+	relay_acknowledges(&e, 0);
+	engine_write(&e, 400);
+	engine_settle(&e);
+	before = account_of(&e);
+	assert_true(before.account.acked >= 1000 && before.behind >= 400);
+	engine_close(&e);
+	/* With the rings of the run before; and twice with others. */
+	for (unsigned i = 0; i < 3; i++) {
+		engine_epoch = 99 + i;
+		relay_account_open(&e);
+		at_once = account_of(&e);
+		assert_int_equal(at_once.behind, before.behind);
+		engine_close(&e);
+		disk_is_broken = true;
+		relay_account_open(&e);
+		late = account_of(&e);
+		assert_int_equal(late.account.acked, before.account.acked);
+		assert_int_equal(late.account.lost + late.behind, 0);
+		mend_disk(&e);
+		late = account_of(&e);
+		assert_memory_equal(&late.account, &at_once.account, sizeof(late.account));
+		assert_int_equal(late.behind, at_once.behind);
+		engine_close(&e);
+	}
+}
+
 /* What an acknowledgement changes is counted whatever finds no memory. */
 static void relay_account_without_memory(void **state)
 {
@@ -848,6 +933,42 @@ static void relay_account_without_memory(void **state)
 		assert_int_equal(now.behind, 2 * 50);
 		assert_int_equal(now.account.acked, acked + behind - 2 * 50);
 	}
+	engine_close(&e);
+}
+
+/* Its segment can be neither ended nor followed by another: what was to be in it is not stored yet. */
+static void relay_account_of_a_segment_that_cannot_be_sealed(void **state)
+{
+	struct consumer_stat before, now;
+	unsigned begun;
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	engine_write(&e, 20);
+	engine_settle(&e);
+	before = account_of(&e);
+	begun = segments("");
+	disk_is_broken = true;
+	for (unsigned i = 0; i < 40 && strcmp(spool_of(&e, CONSUMER_RELAY).state, "failed") != 0; i++) {
+		engine_write(&e, 200);
+		engine_settle(&e);
+		account_of(&e);
+	}
+	assert_string_equal(spool_of(&e, CONSUMER_RELAY).state, "failed");
+	assert_int_equal(segments(""), begun);
+	before = account_of(&e);
+	/* A relay has been sent all of it. */
+	relay_acknowledges(&e, 8000);
+	now = account_of(&e);
+	assert_int_equal(now.account.stored, before.account.stored);
+	assert_int_equal(now.account.acked, now.account.stored);
+	mend_disk(&e);
+	engine_write(&e, 20);
+	engine_settle(&e);
+	now = account_of(&e);
+	assert_true(now.account.stored > before.account.stored);
+	assert_int_equal(now.account.acked, now.account.stored);
 	engine_close(&e);
 }
 
@@ -904,6 +1025,86 @@ static void relay_account_begins_with_frames_in_flight(void **state)
 	assert_int_equal(subscription->spool.end[0], at[0] + 10);
 	assert_int_equal(now.account.acked + now.account.lost, 0);
 	assert_int_equal(now.behind, 2 * 10);
+	engine_close(&e);
+}
+
+/* A reader finds a damaged segment: what it held is lost before anybody can acknowledge the Gap in its place. */
+static uint64_t lost_when_read;
+
+static void note_lost(void *context, struct frame_ref *const *frame, unsigned n, bool end)
+{
+	struct engine *e = context;
+
+	(void)end;
+	lost_when_read = account_of(e).account.lost;
+	for (unsigned i = 0; i < n; i++)
+		frame_ref_put(frame[i]);
+	relay_acknowledges(e, 0);
+}
+
+static void damage(const char *spool, unsigned long sequence)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/spool/%s/%016lx.seg", directory, spool, sequence);
+	file = fopen(path, "r+");
+	assert_non_null(file);
+	assert_int_equal(fseek(file, 700, SEEK_SET), 0);
+	assert_int_equal(fputs("DAMAGED!", file) >= 0, 1);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void relay_account_of_what_is_damaged(void **state)
+{
+	struct spool_place everything = {0};
+	struct spool_reader *reader;
+	struct consumer_stat before, now;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	copy_name(&e, CONSUMER_RELAY, name);
+	record(&e, name, 200, 3);
+	before = account_of(&e);
+	damage(name, oldest_segment(name) + 1);
+	lost_when_read = 0;
+	assert_int_equal(spool_reader_create(subscription_of(&e, CONSUMER_RELAY)->spool.spool, &everything, note_lost, &e,
+					     &reader), 0);
+	spool_reader_next(reader, 1 << 16);
+	PEER_AWAIT(e.base, lost_when_read);
+	spool_reader_destroy(reader);
+	now = account_of(&e);
+	assert_int_equal(now.account.lost, lost_when_read);
+	assert_int_equal(now.account.acked, before.account.stored - lost_when_read);
+	engine_settle(&e);
+	assert_int_equal(account_of(&e).account.lost, lost_when_read);
+	engine_close(&e);
+}
+
+/* The daemon does not run until all of it is too old: the next one deletes it, and counts it as lost. */
+static void relay_account_of_what_is_too_old_at_the_start(void **state)
+{
+	struct consumer_stat before, now;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	copy_name(&e, CONSUMER_RELAY, name);
+	record(&e, name, 200, 3);
+	relay_acknowledges(&e, -50);
+	before = account_of(&e);
+	assert_int_equal(before.behind, 2 * 50);
+	engine_close(&e);
+	clock_ahead_ns += 2 * 3600 * NS_PER_S;
+	engine_epoch = 100;
+	relay_account_open(&e);
+	now = account_of(&e);
+	assert_int_equal(now.account.acked, before.account.acked);
+	assert_int_equal(now.account.lost, before.behind);
+	assert_int_equal(now.behind, 0);
 	engine_close(&e);
 }
 
@@ -1525,9 +1726,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(relay_follows_what_is_always_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_begins_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_what_is_acknowledged, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_a_disk_that_is_read_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_without_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_a_segment_that_cannot_be_sealed, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_begins_with_frames_in_flight, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_begins_without_a_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_what_is_damaged, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_what_is_too_old_at_the_start, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_while_it_is_held, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_what_is_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_what_is_given_up, setup, teardown),

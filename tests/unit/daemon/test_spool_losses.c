@@ -967,8 +967,10 @@ static void fails_as_it_is_opened_and_nothing_comes(void **state)
 	settle(&run);
 	assert_int_equal(run.end[0], 0);
 	mend_disk();
+	run.opened = 0;
 	spooler_turn(run.spooler);
 	settle(&run);
+	assert_int_equal(run.opened, 1);
 	assert_int_equal(run.end[0], run.seq[0]);
 	end(&run);
 }
