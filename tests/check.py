@@ -54,6 +54,7 @@ ALONE_NAME = " (alone)"
 LATE = 75               # tests/scenario/ringtail.py: nothing wrong but the time
 NO_EXCUSE = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|Segmentation fault")
 COST = "tests/cost.txt"
+COST_SLACK = 1.25       # what a machine may differ from the one that COST was measured on
 BUILD_TIMEOUT_S = 1800
 TIMEOUT_S = 300
 ASAN_SIM_SEEDS = 100
@@ -613,12 +614,15 @@ def cpu_seconds():
 
 
 def check_cost(results, spent, yardstick):
-    """The whole check costs no more CPU than COST allows, counted in yardsticks, for hosts differ."""
+    """The whole check costs no more CPU than COST allows, counted in yardsticks, for hosts differ.
+
+    The yardstick does not even that out: the same tree cost 2,631 on one quiet machine and 2,904 on another.
+    """
     with open(COST) as file:
         allowed = float(file.read().split()[-1])
     cost = spent / yardstick.seconds()
     said = f"the check cost {cost:.0f} yardsticks of CPU; {COST} says {allowed:.0f}"
-    results.add("cost of the check", int(cost <= 1.1 * allowed), int(cost > 1.1 * allowed), None, said,
+    results.add("cost of the check", int(cost <= COST_SLACK * allowed), int(cost > COST_SLACK * allowed), None, said,
                 f"{said}. Find what grew, or change {COST} and say why.")
 
 
