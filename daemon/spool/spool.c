@@ -91,6 +91,7 @@ struct spool {
 	struct spool_turn turn;
 	struct spool_files files;	/* after the last turn */
 	struct spool_extents *extents;	/* NULL: not known */
+	bool owes_opened;		/* it is open, and there was no memory for `extents`: opened() is called again */
 	struct frame_ref **turn_frame;
 	size_t turn_capacity;
 	struct cursor *begun, *turn_begun;	/* as in struct spool_turn; that one its copy */
@@ -835,6 +836,10 @@ static void take_extents(struct spool *spool, struct spool_extents *extents, str
 		if (spool->config.gone && tells)
 			spool->config.gone(spool->config.context, &gone->extent[i]);
 	spool_extents_destroy(gone);
+	if (extents && spool->owes_opened) {
+		spool->owes_opened = false;
+		report_progress(spool, spool->config.opened);
+	}
 }
 
 static void on_done(struct disk_job *job)
@@ -860,8 +865,10 @@ static void on_done(struct disk_job *job)
 	if (!turn->unsynced)
 		spool->unsynced_ns = 0;
 	take_result(spool);
-	if (turn->recovered)
+	if (turn->recovered) {
+		spool->owes_opened = !spool->extents && turn->files.segments;
 		report_progress(spool, spool->config.opened);
+	}
 	if (progress || turn->recovered)
 		report_progress(spool, spool->config.progress);
 	take_turn(spool);

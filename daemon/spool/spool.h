@@ -74,7 +74,8 @@ struct spool_config {
 
 	/*
 	 * It is open, recovered: end[ring] is one past this epoch's last attempt on disk, or 0. If the disk cannot be
-	 * read, it is called with zeros, and again once that is known; nothing was stored until then.
+	 * read, it is called with zeros, and again once that is known; nothing was stored until then. If there is no memory
+	 * to count what the disk has, it is called again, with the ends of the last progress(), once that is counted.
 	 */
 	void (*opened)(void *context, const uint64_t *end);
 	/* Every attempt before end[ring] is durable. */

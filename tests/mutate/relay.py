@@ -21,6 +21,8 @@ MUTANTS = [
     ("account-of-a-disk-that-is-read-late-begins-empty", "daemon/spool/spool.c:on_done",
      "		report_progress(spool, spool->config.opened);\n",
      "		report_progress(spool, spool->config.opened), spool->config.opened = NULL;\n", ["unit/durable"]),
+    ("account-of-a-disk-that-is-counted-late-begins-empty", "daemon/spool/spool.c:take_extents",
+     "	if (extents && spool->owes_opened) {\n", "	if (false) {\n", ["unit/durable"]),
     ("account-does-not-close-until-the-disk-is-read", "daemon/stream/consumers.c:parse_account",
      "	account->stored = account->acked + account->lost;\n", "", ["unit/consumers"]),
     ("account-does-not-close-while-it-is-held", "daemon/stream/durable.c:durable_lose", "		begin_account(consumer);\n", "",

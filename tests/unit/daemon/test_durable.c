@@ -16,6 +16,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/spool/frame.h"
+#include "daemon/spool/store.h"
 #include "daemon/stream/durable.h"
 #include "tests/unit/daemon/durable_engine.h"
 
@@ -51,8 +52,14 @@ static bool disk_is_broken;
 static int (*list_names)(struct disk *disk, const char *path, disk_entry *entry, void *context);
 static int (*open_file)(struct disk *disk, const char *path, int flags);
 
+/* Once a spool is listed, that thread gets no memory of so many bytes the first time that it asks for them; 0: it does. */
+static _Atomic size_t refused_once_listed;
+static _Thread_local size_t refused_bytes;
+
 static int broken_list(struct disk *of, const char *path, disk_entry *entry, void *context)
 {
+	if (strncmp(path, "spool/", 6) == 0)
+		refused_bytes = atomic_exchange(&refused_once_listed, 0);
 	return disk_is_broken ? -EIO : list_names(of, path, entry, context);
 }
 
@@ -102,6 +109,8 @@ static int setup(void **state)
 
 static _Thread_local unsigned long fails_in = ULONG_MAX;	/* of this thread: so many allocations succeed yet */
 
+static _Atomic unsigned refusals;	/* by refused_bytes */
+
 static bool has_memory(void)
 {
 	return fails_in == ULONG_MAX || fails_in-- > 0 || (fails_in = ULONG_MAX, false);
@@ -119,6 +128,11 @@ void *__wrap_malloc(size_t bytes)
 
 void *__wrap_calloc(size_t n, size_t bytes)
 {
+	if (refused_bytes && n * bytes == refused_bytes) {
+		refused_bytes = 0;
+		refusals++;
+		return NULL;
+	}
 	return has_memory() ? __real_calloc(n, bytes) : NULL;
 }
 
@@ -909,6 +923,35 @@ static void relay_account_of_a_disk_that_is_read_late(void **state)
 		assert_int_equal(late.behind, at_once.behind);
 		engine_close(&e);
 	}
+}
+
+/* Without memory to count what is on the disk when it is opened, the account begins once that is counted. */
+static void relay_account_of_a_disk_that_is_counted_late(void **state)
+{
+	struct consumer_stat before, now;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+
+	(void)state;
+	relay_account_open(&e);
+	copy_name(&e, CONSUMER_RELAY, name);
+	record(&e, name, 200, 3);
+	relay_acknowledges(&e, -50);
+	before = account_of(&e);
+	assert_int_equal(before.behind, 2 * 50);
+	engine_close(&e);
+	engine_epoch = 100;
+	refusals = 0;
+	refused_once_listed = sizeof(struct spool_extents) + segments(name) * sizeof(struct spool_extent);
+	relay_account_open(&e);
+	assert_int_equal(refusals, 1);
+	clock_ahead_ns += SPOOL_TIDY_NS + 1;
+	spooler_turn(e.spooler);
+	engine_settle(&e);
+	now = account_of(&e);
+	assert_memory_equal(&now.account, &before.account, sizeof(now.account));
+	assert_int_equal(now.behind, before.behind);
+	engine_close(&e);
 }
 
 /* What an acknowledgement changes is counted whatever finds no memory. */
@@ -1727,6 +1770,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(relay_begins_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_what_is_acknowledged, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_a_disk_that_is_read_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_account_of_a_disk_that_is_counted_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_of_a_segment_that_cannot_be_sealed, setup, teardown),
 		cmocka_unit_test_setup_teardown(relay_account_begins_with_frames_in_flight, setup, teardown),
