@@ -206,9 +206,14 @@ static void join_ready(struct gather *gather)
 
 /* ---- Gathering ------------------------------------------------------------------------------- */
 
-/* What is of another run, or an end, stays where it is among the others. */
+/*
+ * What is of another run, an end, and a Gap of no size stay where they are among the others. Such a Gap stands between
+ * two runs, before the frames of every ring.
+ */
 static bool can_move(const struct frame_ref *frame)
 {
+	if (frame->type == FRAME_GAP && frame->first_seq == frame->end_seq)
+		return false;
 	return (frame_ref_is_range(frame) || frame->type == FRAME_WATERMARK) && !frame_ref_is_earlier(frame);
 }
 

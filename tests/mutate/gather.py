@@ -12,6 +12,8 @@ MUTANTS = [
     ("gather-waits-for-the-disk", GATHER + ":is_time", "stream->catch_up || ", "", UNIT),
     ("gather-decodes-large-ones", GATHER + ":is_small", " && frame->events < GATHER_EVENTS", "", UNIT),
     ("gather-joins-gaps", GATHER + ":is_small", "frame->type == FRAME_BATCH && ", "", UNIT),
+    ("gather-moves-a-gap-of-no-size", GATHER + ":can_move",
+     "	if (frame->type == FRAME_GAP && frame->first_seq == frame->end_seq)\n		return false;\n", "", UNIT),
     ("gather-joins-rings", GATHER + ":end_of_group", "ready[i]->ring == ready[first]->ring && ", "", UNIT),
     ("gather-has-no-time-to-tell", GATHER + ":take_by_ring", "			gather->time_ns = frame->time_ns;\n",
      "			;\n", UNIT),

@@ -657,6 +657,40 @@ static void a_gap_stays_in_its_place(void **state)
 	finish(f);
 }
 
+/* It stands between two runs, and has to come before what any ring has of the later one. */
+static void a_gap_of_no_size_comes_before_other_rings(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *frame[8];
+
+	(void)state;
+	append_batch(f, 0, "e", 1);
+	append_batch(f, 1, "e", 1);
+	append_gap(f, 1, 0);
+	append_batch(f, 0, "e", 1);
+	append_batch(f, 0, "e", 1);
+	append_batch(f, 1, "e", 1);
+	append_watermark(f);
+	now_ns += INTERVAL_NS;
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 2);
+	assert_true(frame[0]->type == FRAME_BATCH && frame[1]->type == FRAME_BATCH);
+	assert_true(frame[0]->end_seq == 1 && frame[1]->end_seq == 1);
+	for (unsigned i = 0; i < 2; i++) {
+		take(f, frame[i]);
+		stream_sent(f->stream);
+	}
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1);
+	assert_int_equal(frame[0]->type, FRAME_GAP);
+	assert_int_equal(frame[0]->ring, 1);
+	send_all(f);
+	now_ns += INTERVAL_NS;
+	append_watermark(f);
+	send_all(f);
+	check_all_came(f);
+	assert_int_equal(f->gaps, 1);
+	finish(f);
+}
+
 /* They wait for the client, though the log has them no more; and nobody holds them once they were sent. */
 static void what_is_gathered_waits_for_the_client(void **state)
 {
@@ -1112,6 +1146,7 @@ int main(void)
 		cmocka_unit_test(a_bye_ends_the_wait),
 		cmocka_unit_test(many_events_go_as_they_are),
 		cmocka_unit_test(a_gap_stays_in_its_place),
+		cmocka_unit_test(a_gap_of_no_size_comes_before_other_rings),
 		cmocka_unit_test(what_is_gathered_waits_for_the_client),
 		cmocka_unit_test(no_batch_has_more_events_than_one_may),
 		cmocka_unit_test(a_batch_may_be_full),
