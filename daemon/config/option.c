@@ -272,9 +272,18 @@ static void leave_out_family(char *text)
 
 static int set_http(struct address *address, const char *text, struct error *error)
 {
+	static const char *const family[] = {"tcp:", "unix:", "tls:"};
 	char tcp[ADDRESS_TEXT_BYTES + 8];
 	int err;
 
+	for (unsigned i = 0; i < sizeof(family) / sizeof(family[0]); i++) {
+		if (strncmp(text, family[i], strlen(family[i])) != 0)
+			continue;
+		error_set(error, EINVAL, "address-bad-family", "`%.80s` begins with `%s`, and is to be HOST:PORT alone", text,
+			  family[i]);
+		error_hint(error, "as in 127.0.0.1:7118");
+		return -EINVAL;
+	}
 	snprintf(tcp, sizeof(tcp), "tcp:%s", text);
 	err = address_parse(tcp, address, error);
 	if (!err)
