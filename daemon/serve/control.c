@@ -266,26 +266,29 @@ static void say_what_waits(const struct control *control, const char *spec, stru
 		error_hint(error, "programs have brought: %s", providers);
 }
 
-bool control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
-		    size_t specs, const char *filter, struct error *error)
+int control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
+		   size_t specs, const char *filter, struct error *error)
 {
 	struct filter *compiled = NULL;
-	struct error ignored;
 	size_t first = specs;
+	int err;
 
 	for (size_t i = 0; i < specs; i++) {
 		if (fanout_knows(control->config.fanout, identity, spec[i]))
 			continue;
 		if (!may_come(control, spec[i]))
-			return false;
+			return 0;
 		first = first == specs ? i : first;
 	}
-	if (first == specs || (filter && filter_compile(filter, NULL, &compiled, &ignored) != 0))
-		return false;
+	if (first == specs)
+		return 0;
+	err = filter ? filter_compile(filter, NULL, &compiled, error) : 0;
 	filter_destroy(compiled);
+	if (err)
+		return err;
 	if (error)
 		say_what_waits(control, spec[first], error);
-	return true;
+	return 1;
 }
 
 /* Tells fanout: the configuration's words and `on` together. done() follows if this is 0. */

@@ -76,12 +76,12 @@ void control_take_probe(struct control *control, const Ringtail__V1__Probe *prob
 struct audit_file *control_audit(struct control *control);
 
 /*
- * Whether the client may wait for a program to bring one of these probes, as it sees them: the others are there, and
- * the filter (NULL: none) has no mistake that can be seen without fields. If it may, *error, waits-for-program, says for
- * which; error may be NULL.
+ * Whether the client may wait for a program to bring one of these probes, as it sees them, where the others are there.
+ * 1: it may, and *error, waits-for-program, says for which. 0: it may not. -EINVAL: it could, but the filter (NULL: none)
+ * has a mistake that can be seen without fields, as *error says. error may be NULL.
  */
-bool control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
-		    size_t specs, const char *filter, struct error *error);
+int control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
+		   size_t specs, const char *filter, struct error *error);
 
 /* A Probes frame; NULL: out of memory. */
 struct frame_ref *control_probes(const struct control *control);

@@ -621,8 +621,8 @@ static int on_prepare(void *context, struct session *session, char *const *probe
 			      error);
 }
 
-static bool on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
-		      struct error *error)
+static int on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
+		     struct error *error)
 {
 	struct server *server = context;
 

@@ -692,19 +692,28 @@ static bool is_made_for_list(const char *glob)
 	return strchr(glob, '/') != NULL;
 }
 
-/* Whether a program is yet to bring what it asks for. The client is told once, and may take as long as it likes. */
-static bool wait_for_program(struct session *session, const Ringtail__V1__Subscribe *subscribe)
+/*
+ * Whether a program is yet to bring what it asks for: 1, 0; -1: it was refused. The client is told once, and may take as
+ * long as it likes.
+ */
+static int wait_for_program(struct session *session, const Ringtail__V1__Subscribe *subscribe)
 {
 	const struct session_host *host = session->config.host;
 	struct frame_ref *frame;
 	struct error error = {0};
+	int waits = 0;
 
-	if (!subscribe->wait || session->subscribing || !host->awaits ||
-	    !host->awaits(host->context, session, subscribe, session->told ? NULL : &error))
-		return false;
+	if (subscribe->wait && !session->subscribing && host->awaits)
+		waits = host->awaits(host->context, session, subscribe, session->told ? NULL : &error);
+	if (waits < 0 && !session->told) {
+		session_refuse(session, &error, true);
+		return -1;
+	}
+	if (waits <= 0)
+		return 0;
 	session->state = SESSION_WAITING;
 	if (session->told)
-		return true;
+		return 1;
 	session->told = true;
 	/* For what the client sends behind its request, which may fill the input by itself. */
 	session->input_wanted = session->input_bytes + INPUT_BYTES_FIRST;
@@ -713,7 +722,7 @@ static bool wait_for_program(struct session *session, const Ringtail__V1__Subscr
 		session_send(session, frame);
 	else
 		break_off(session);
-	return true;
+	return 1;
 }
 
 /* Whether the probes of a request are there. 0: not yet, and it waits; -1: it was refused. */
@@ -741,8 +750,8 @@ static int prepare(struct session *session, enum frame_type type, const Protobuf
 	session->prepared = err > 0;
 	if (err > 0)
 		session->state = SESSION_PREPARING;
-	else if (!err && type == FRAME_SUBSCRIBE && wait_for_program(session, subscribe))
-		return 0;
+	else if (!err && type == FRAME_SUBSCRIBE)
+		err = wait_for_program(session, subscribe);
 	return err < 0 ? -1 : err == 0;
 }
 

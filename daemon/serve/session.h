@@ -90,11 +90,11 @@ struct session_host {
 	void (*closed)(void *context, struct session *session, bool orderly);
 
 	/*
-	 * Whether a program may yet bring a probe of it: *error, unless that is NULL, says which, and session_go_on()
-	 * follows. NULL: never.
+	 * Whether a program may yet bring a probe of it. 1: *error, unless that is NULL, says which, and session_go_on()
+	 * follows. 0: none may. -errno with *error: the request is refused. NULL: none ever may.
 	 */
-	bool (*awaits)(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
-		       struct error *error);
+	int (*awaits)(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
+		      struct error *error);
 };
 
 /* What a reload may change under a session's feet. */

@@ -221,8 +221,8 @@ static void quiet(enum log_level level, const char *code, const char *text)
 }
 
 /* One that names many probes waits for a program, for good. */
-static bool on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
-		      struct error *error)
+static int on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
+		     struct error *error)
 {
 	(void)context, (void)session;
 	error_set(error, ENOENT, "waits-for-program", "waits for a program");

@@ -45,9 +45,11 @@ def ask_early(case, daemon):
     done = case.tracectl(daemon, "record", "-p", "app:x", "--duration", "1ms", "-w", case.path("none.rt"))
     case.check(done.code == 1 and not os.path.exists(case.path("none.rt")), "a recording of nothing is none", done.err)
     for words in (("-p", "app:x", "-p", "openta"), ("-p", "sched:nothing"), ("-p", "app:x", "--since", "-5s"),
-                  ("-p", "app:x", "-f", "id >"), ("-p", "app:x", "--", "true")):
+                  ("-p", "app:x", "--", "true")):
         done = case.tracectl(daemon, "stream", *words)
         case.check(done.code and "waits for a program" not in done.err, f"{' '.join(words)} is refused at once", done.err)
+    done = case.tracectl(daemon, "stream", "-p", "app:x", "-f", "id >")
+    case.check(done.code and "[filter-incomplete]" in done.err and "waits" not in done.err, "so is a filter that is none", done.err)
     return asked
 
 

@@ -34,6 +34,7 @@ struct fixture {
 	bool again;			/* the last of them was of a request that had waited */
 	int prepare_says;		/* 0: probes are there, 1: they are being made, -EACCES */
 	bool awaits;			/* a program that brings them */
+	bool wrong_filter;		/* or it has a filter that is none */
 	unsigned asked_awaits, told_awaits;	/* whether it does; and why */
 	bool refuse_identity;
 	bool orderly, refuse_subscribe, hold_subscribe;
@@ -81,8 +82,8 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 	return ack->upto ? 0 : error_set(error, EINVAL, "not-durable", "nothing is kept for this one");
 }
 
-static bool on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
-		      struct error *error)
+static int on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
+		     struct error *error)
 {
 	struct fixture *f = context;
 
@@ -90,6 +91,8 @@ static bool on_awaits(void *context, struct session *session, const Ringtail__V1
 	assert_int_equal(subscribe->n_probe, 1);
 	f->asked_awaits++;
 	f->told_awaits += error != NULL;
+	if (f->wrong_filter)
+		return error_set(error, EINVAL, "filter-incomplete", "that is no filter");
 	if (f->awaits && error)
 		error_set(error, EAGAIN, "waits-for-program", "none has brought it");
 	return f->awaits;

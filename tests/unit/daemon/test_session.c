@@ -481,6 +481,22 @@ static void request_waits_for_a_program(void **state)
 	close_session(&f);
 }
 
+/* A program could bring what it asks for, but the filter is wrong: it is told so, and not of a probe that nobody has. */
+static void request_with_a_wrong_filter_does_not_wait(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	f.wrong_filter = true;
+	peer_greet(f.peer);
+	subscribe_and_wait(&f, "app:x", "id >");
+	peer_expect_error(f.peer, "filter-incomplete", true);
+	peer_expect_end(f.peer);
+	assert_int_equal(f.asked_awaits, 1);
+	close_session(&f);
+}
+
 /* Who goes meanwhile is gone, and keeps no place. */
 static void client_goes_while_it_waits(void **state)
 {
@@ -866,6 +882,7 @@ int main(void)
 		cmocka_unit_test(probes_take_longer_than_a_request_may),
 		cmocka_unit_test(request_waits_for_a_program),
 		cmocka_unit_test(long_request_waits_for_a_program),
+		cmocka_unit_test(request_with_a_wrong_filter_does_not_wait),
 		cmocka_unit_test(client_goes_while_it_waits),
 		cmocka_unit_test(client_sends_on_while_it_waits),
 		cmocka_unit_test(request_that_does_not_wait),
