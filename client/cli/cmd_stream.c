@@ -273,6 +273,11 @@ static enum exit_code take(const struct settings *settings, const struct cmd_vie
 				pump->duration_ns = 1;
 			return pump_run(pump);
 		}
+		if (was_in_vain(&waiting, err) && err == -ETIMEDOUT) {
+			/* For what it waited was said when it began to. */
+			failure_set(&error, ETIMEDOUT, "no-program", "no program has come within --duration: nothing is recorded");
+			failure_hint(&error, "start the program, or let --duration be longer");
+		}
 		if (err) {
 			who_place(who, &error);
 			/* That of a lost connection names the daemon itself. */

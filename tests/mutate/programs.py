@@ -246,6 +246,8 @@ MUTANTS = [
      "	err = filter ? filter_compile(filter, NULL, &compiled, error) : 0;\n", "	err = 0;\n", ["unit/control"]),
     ("programs-a-wrong-filter-is-an-unknown-probe", "daemon/serve/session.c:wait_for_program",
      "	if (waits < 0 && !session->told) {\n", "	if (false) {\n", ["unit/session"]),
+    ("programs-what-came-of-waiting-is-not-told", "client/cli/cmd_stream.c",
+     "		if (was_in_vain(&waiting, err) && err == -ETIMEDOUT) {\n", "		if (false) {\n", ["scenario/programs_waited_for"]),
     ("programs-each-provider-again", "daemon/serve/control.c",
      "		for (size_t j = 0; j < i && !seen; j++)\n",
      "		for (size_t j = 0; j < 0 && !seen; j++)\n", ["unit/control"]),

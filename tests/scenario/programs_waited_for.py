@@ -44,6 +44,8 @@ def ask_early(case, daemon):
     case.check_stream(brief, events=0)
     done = case.tracectl(daemon, "record", "-p", "app:x", "--duration", "1ms", "-w", case.path("none.rt"))
     case.check(done.code == 1 and not os.path.exists(case.path("none.rt")), "a recording of nothing is none", done.err)
+    case.check(done.err.count("[waits-for-program]") == 1 and "[no-program]" in done.err, "why is told once, and what came of it",
+               done.err)
     for words in (("-p", "app:x", "-p", "openta"), ("-p", "sched:nothing"), ("-p", "app:x", "--since", "-5s"),
                   ("-p", "app:x", "--", "true")):
         done = case.tracectl(daemon, "stream", *words)
