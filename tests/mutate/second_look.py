@@ -5,6 +5,7 @@ PUMP, ELF, REPLAY = ["unit/pump"], ["unit/elf_symbols"], ["tests/unit/daemon/tes
 SECRET, SANDBOX = ["unit/secret_file"], ["unit/sandbox"]
 BODY, HTTP = ["unit/export_body"], ["unit/export_http"]
 NAMES = ["unit/stack_names"]
+PLAYER, PLAYED = "daemon/source/replay.c:", ["unit/source_replay_threads"]
 
 MUTANTS = [
     # What the first examiner's units left.
@@ -83,6 +84,21 @@ MUTANTS = [
      "			if (recording->current)\n				recording->turn_end_ns = recording->current->time_ns;\n", "", REPLAY),
     ("recording-goes-on-behind-a-failure", "daemon/source/recording.c:recording_next",
      "	if (recording->over)\n		return recording->over;\n", "", REPLAY),
+
+    ("replay-text-without-its-id", PLAYER + "tell", "	payload.text.id = id;\n", "", PLAYED),
+    ("replay-text-told-each-time", PLAYER + "tell", "	thread_table_learn_text(ring->threads, id, text->data, text->bytes);\n", "",
+     PLAYED),
+    ("replay-cgroup-called-as-an-exe", PLAYER + "tell", "(id & ~RT_TEXT_EXE) | kind", "id & ~RT_TEXT_EXE", PLAYED),
+    ("replay-texts-of-one-length-are-the-same", PLAYER + "tell", "(id ^ (uint8_t)text->data[i])", "(id ^ text->bytes)", PLAYED),
+    ("replay-exe-is-not-looked-at", PLAYER + "same_text", "!memcmp(a->data, b->data, a->bytes)", "true", PLAYED),
+    ("replay-user-is-another", PLAYER + "is_introduced", "known->uid == thread->uid && ", "", PLAYED),
+    ("replay-cgroup-moved", PLAYER + "is_introduced", "known->cgroup_id == thread->cgroup_id && ", "", PLAYED),
+    ("replay-unwanted-is-not-played", PLAYER + "play_event",
+     "	atomic_fetch_add_explicit(&player->source->events, 1, memory_order_relaxed);\n", "", PLAYED),
+    ("replay-ring-stays-open", PLAYER + "replay_close", "		ring_writer_destroy(source->ring[i].writer);\n", "", PLAYED),
+    ("replay-clauses-one-too-many", PLAYER + "replay_configure", "> RT_FILTER_CLAUSES_MAX", "> RT_FILTER_CLAUSES_MAX + 1", PLAYED),
+    ("replay-string-of-no-call-is-shifted", PLAYER + "arg_of_field", "info->has_duration && ", "", ["unit/source_replay"]),
+    ("replay-times-slip", PLAYER + "keep_pace", "time_ns - LEAD_NS);", "time_ns + LEAD_NS);", ["unit/source_replay_pace"]),
 
     # What goes out.
     ("loki-text-of-no-field", "daemon/export/loki.c:add_strings", "		else if (event->string_field[i] < event->fields)", "		else", BODY),

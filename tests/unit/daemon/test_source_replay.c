@@ -168,8 +168,11 @@ static void carries_attachments_that_are_asked_for(void **state)
 	put_event(&file, CALL, 0, 0);
 	assert_true(batch_encode_string(file.encoder, 2, "/etc/passwd", 11));
 	assert_true(batch_encode_stack(file.encoder, true, frame, 2));
+	assert_true(batch_encode_stack(file.encoder, false, frame, 1));
 	put_event(&file, EXEC, 0, 1);
 	assert_true(batch_encode_string(file.encoder, 1, "/bin/sh", 7));
+	put_event(&file, WAKEUP, 0, 2);
+	assert_true(batch_encode_string(file.encoder, 2, "text", 4));
 	end_batch(&file);
 
 	start(&e, file.path, true);
@@ -183,10 +186,23 @@ static void carries_attachments_that_are_asked_for(void **state)
 	assert_int_equal(call->payload[3], RT_ATTACH_KSTACK | 16ull << 32);
 	assert_memory_equal(&call->payload[4], frame, sizeof(frame));
 	assert_int_equal(nth_of(&e, EXEC, 0)->words, 2 + 1 + 1);	/* always */
+	assert_int_equal(nth_of(&e, EXEC, 0)->payload[2], RT_ATTACH_STRING | 1ull << 16 | 7ull << 32);
 	end(&e);
 
 	start(&e, file.path, true);
 	want(&e, CALL);
+	e.request.flags = RT_FLAG_USTACK;
+	configure(&e);
+	drain_to_the_end(&e);
+	call = nth_of(&e, CALL, 0);
+	assert_int_equal(call->words, 3 + 1 + 1);
+	assert_int_equal(call->payload[3], RT_ATTACH_USTACK | 8ull << 32);
+	assert_int_equal(call->payload[4], frame[0]);
+	end(&e);
+
+	start(&e, file.path, true);
+	want(&e, CALL);
+	want(&e, WAKEUP);
 	e.request.flags = RT_FLAG_STRINGS;
 	configure(&e);
 	drain_to_the_end(&e);
@@ -194,6 +210,8 @@ static void carries_attachments_that_are_asked_for(void **state)
 	assert_int_equal(call->words, 3 + 1 + 2);
 	assert_int_equal(call->payload[3], RT_ATTACH_STRING | 0ull << 16 | 11ull << 32);
 	assert_memory_equal(&call->payload[4], "/etc/passwd\0\0\0\0\0", 16);
+	/* What is no call has no result and duration before its arguments. */
+	assert_int_equal(nth_of(&e, WAKEUP, 0)->payload[3], RT_ATTACH_STRING | 2ull << 16 | 4ull << 32);
 	end(&e);
 	remove_file(&file);
 }

@@ -33,12 +33,15 @@ static void fast_loses_nothing(void **state)
 	remove_file(&file);
 }
 
-/* Replays a file of so many events; whether each was there by its time, in no watermark's past. */
+/*
+ * Replays a file of so many events; whether each was there by its time, in no watermark's past, and as long after the
+ * one before it as it was recorded.
+ */
 static bool is_in_time(const char *path, unsigned events)
 {
 	struct engine e;
 	uint64_t before, until, looked, read = 0;
-	unsigned late = 0, broken = 0;
+	unsigned late = 0, broken = 0, slipped = 0;
 
 	start(&e, path, false);
 	want(&e, CALL);
@@ -53,6 +56,7 @@ static bool is_in_time(const char *path, unsigned events)
 
 			broken += time_ns < looked;	/* what a watermark promises */
 			late += clock_monotonic() > time_ns + 20000000;
+			slipped += time_ns - nth_of(&e, CALL, 0)->time_ns != read * 4 * STEP_NS;
 		}
 		looked = now;
 	}
@@ -60,7 +64,7 @@ static bool is_in_time(const char *path, unsigned events)
 	assert_true(clock_monotonic() - before >= (events - 1) * 4 * STEP_NS);
 	drain_to_the_end(&e);
 	end(&e);
-	return late == 0 && broken == 0;
+	return late == 0 && broken == 0 && slipped == 0;
 }
 
 /*
