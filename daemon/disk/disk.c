@@ -175,9 +175,30 @@ static int refuse_unwritable(const char *path, int err, struct error *error)
 	return -err;
 }
 
+/* The file stays when its daemon ends: one that ran as root leaves a file that other users cannot open. */
+static int refuse_lock(int dir_fd, const char *path, int err, struct error *error)
+{
+	const struct passwd *user = getpwuid(geteuid());
+	char *full = realpath(path, NULL), name[64], owner[160] = "";
+	struct stat file;
+
+	snprintf(name, sizeof(name), "%s", user ? user->pw_name : "of no name");
+	if (fstatat(dir_fd, LOCK_NAME, &file, AT_SYMLINK_NOFOLLOW) == 0) {
+		user = getpwuid(file.st_uid);
+		snprintf(owner, sizeof(owner), ", which belongs to the user %.60s (uid %u)", user ? user->pw_name : "of no name",
+			 (unsigned)file.st_uid);
+	}
+	error_set(error, err, "state-dir", "the user %s (uid %u) cannot open the lock of the state directory, %s/%s%s: %s", name,
+		  (unsigned)geteuid(), full ? full : path, LOCK_NAME, owner, strerror(err));
+	error_hint(error, "if no ringtaild runs with it: `chown -R %u %s`; or choose another directory with --state-dir, or "
+		   "another user with --user", (unsigned)geteuid(), full ? full : path);
+	free(full);
+	return -err;
+}
+
 /*
- * *lock is below 0 where there can be none: the disk is full, or its file system knows no locks. Others may be able to
- * open the directory, and so to lock it: its file of mode 0600 they are not.
+ * *lock stays below 0 where a lock cannot be had: the disk is full, or the file system has no locks. The lock is a file
+ * of mode 0600, and not the directory itself, because other users may open the directory and could lock it.
  */
 static int take_lock(int dir_fd, int *lock)
 {
@@ -203,14 +224,21 @@ int disk_posix_open(const char *path, struct disk *disk, struct error *error)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		goto fail;
-	err = is_writable(fd, ".") && is_writable(fd, "spool") ? take_lock(fd, &lock) : -errno;
+	if (!(is_writable(fd, ".") && is_writable(fd, "spool"))) {
+		err = refuse_unwritable(path, errno, error);
+		close(fd);
+		return err;
+	}
+	err = take_lock(fd, &lock);
 	if (!err) {
 		*disk = (struct disk){.ops = &posix_ops, .dir_fd = fd, .lock_fd = lock};
 		return 0;
 	}
+	if (err != -EBUSY)
+		err = refuse_lock(fd, path, -err, error);
 	close(fd);
 	if (err != -EBUSY)
-		return refuse_unwritable(path, -err, error);
+		return err;
 	error_set(error, EBUSY, "state-dir-in-use", "another ringtaild uses the state directory %s", path);
 	error_hint(error, "stop that one, or choose another with --state-dir");
 	return -EBUSY;
@@ -228,7 +256,7 @@ void disk_posix_close(struct disk *disk)
 {
 	if (disk->ops && disk->dir_fd >= 0)
 		close(disk->dir_fd);
-	/* Its name stays: another may have opened it, and would lock a file that nobody finds. */
+	/* The file stays: another daemon may have opened it, and would then lock a file that a third one does not find. */
 	if (disk->ops && disk->lock_fd >= 0)
 		close(disk->lock_fd);
 	*disk = (struct disk){.dir_fd = -1, .lock_fd = -1};

@@ -146,10 +146,10 @@ static int bind_unix(struct listener *listener, const struct account *owner, str
 		return -EADDRINUSE;
 	}
 	if (err == -EACCES || err == -EPERM) {
-		error_set(error, -err, "listen-bind", "cannot bind %s: uid %u may not write to its"
-			  " directory, or not replace what is there", address->text, owner->uid);
-		error_hint(error, "make that user, or root, the owner of the directory and of all above"
-			   " it; or choose another path with --listen");
+		error_set(error, -err, "listen-bind", "cannot bind %s: uid %u may not write to its directory, or not replace "
+			  "what is there, or not open %s" LOCK_SUFFIX, address->text, owner->uid, address_path(address));
+		error_hint(error, "make that user, or root, the owner of the directory and of all above it; remove what a killed"
+			   " daemon of another user left there; or choose another path with --listen");
 	} else if (err) {
 		error_set(error, -err, "listen-bind", "cannot bind %s: %s", address->text,
 			  strerror(-err));

@@ -643,7 +643,7 @@ static int compare_queues(const void *a, const void *b)
 	return stat.lag_bytes < other_stat.lag_bytes ? 1 : stat.lag_bytes > other_stat.lag_bytes ? -1 : 0;
 }
 
-/* Whether its consumer waits for relay-bandwidth. */
+/* Whether the relay's consumer waits for relay-bandwidth. Only a session with a relay can be held back; there is one. */
 static void note_held_back(const struct server *server, struct daemon_stat *stat)
 {
 	const struct client *client;

@@ -275,6 +275,8 @@ MUTANTS = [
     ("programs-a-filter-compares-the-bytes-of-an-array", "query/filter_parse.c",
      "			if (is_attached_array(candidate))\n				break;\n",
      "", ["unit/filter"]),
+    ("state-directory-lock-of-nobody", "daemon/disk/disk.c:refuse_lock", "fstatat(dir_fd, LOCK_NAME, &file, AT_SYMLINK_NOFOLLOW) == 0",
+     "false", ["unit/disk"]),
     ("state-directory-locked-by-who-looks", "daemon/disk/disk.c:take_lock",
      "*lock = openat(dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);",
      "*lock = openat(dir_fd, \".\", O_RDONLY | O_DIRECTORY | O_CLOEXEC);", ["unit/disk"]),

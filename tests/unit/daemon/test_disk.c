@@ -262,6 +262,7 @@ static void test_directory_of_another_daemon(void **state)
 
 static void test_directories_of_somebody_else(void **state)
 {
+	char text[256];
 	struct fixture f;
 	struct disk none;
 	struct error error;
@@ -278,9 +279,14 @@ static void test_directories_of_somebody_else(void **state)
 	assert_int_equal(seteuid(0), 0);
 	assert_int_equal(fchownat(f.disk.dir_fd, "spool", 65534, 0, 0), 0);
 	assert_int_equal(seteuid(65534), 0);
-	/* What root had locked before stays root's. */
+	/* What root had locked before stays root's: the message has the file, its owner, and what mends it. */
 	assert_int_equal(disk_posix_open(f.path, &none, &error), -EACCES);
 	assert_string_equal(error.code, "state-dir");
+	snprintf(text, sizeof(text), "%s/lock, which belongs to the user root (uid 0): Permission denied", f.path);
+	assert_non_null(strstr(error.what, text));
+	assert_non_null(strstr(error.what, "(uid 65534) cannot open"));
+	snprintf(text, sizeof(text), "`chown -R 65534 %s`", f.path);
+	assert_non_null(strstr(error.hint, text));
 	assert_int_equal(seteuid(0), 0);
 	assert_int_equal(fchownat(f.disk.dir_fd, "lock", 65534, 0, 0), 0);
 	assert_int_equal(flock(f.disk.lock_fd, LOCK_UN), 0);

@@ -351,6 +351,30 @@ static void test_something_else_is_there(void **state)
 	expect_error(&f.address, "listen-directory");
 }
 
+/* A daemon of root was killed there: one of another user cannot open its lock, and the message has the file. */
+static void test_lock_of_another_user(void **state)
+{
+	struct listener *listener;
+	struct error error;
+	struct fixture f;
+	char lock[112];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	open_place(&f);
+	assert_int_equal(listener_create(&f.address, 12, 34, &listener, &error), 0);
+	listener_destroy(listener);
+	snprintf(lock, sizeof(lock), "%s.lock", f.path);
+	close(open(lock, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_int_equal(listener_create(&f.address, 12, 34, &listener, &error), -EACCES);
+	assert_string_equal(error.code, "listen-bind");
+	assert_non_null(strstr(error.what, lock));
+	assert_non_null(strstr(error.hint, "remove what a killed daemon of another user left there"));
+	assert_int_equal(unlink(lock), 0);
+	close_place(&f);
+}
+
 static void test_port(void **state)
 {
 	struct listener *listener;
@@ -447,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_lock_that_was_removed),
 		cmocka_unit_test(test_busy_socket),
 		cmocka_unit_test(test_something_else_is_there),
+		cmocka_unit_test(test_lock_of_another_user),
 		cmocka_unit_test(test_port),
 		cmocka_unit_test(test_storm_of_strangers),
 	};
