@@ -363,6 +363,7 @@ static void test_lock_of_another_user(void **state)
 	if (geteuid() != 0)
 		skip();
 	open_place(&f);
+	assert_int_equal(chown(f.directory, 12, 34), 0);
 	assert_int_equal(listener_create(&f.address, 12, 34, &listener, &error), 0);
 	listener_destroy(listener);
 	snprintf(lock, sizeof(lock), "%s.lock", f.path);
