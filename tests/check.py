@@ -28,7 +28,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "too
 
 import history  # noqa: E402
 import outcome  # noqa: E402
-from pool import ALONE, MACHINE, SLEEPS, WAITS, WORKS, Pool  # noqa: E402
+from pool import ALONE, CASES, MACHINE, SLEEPS, WAITS, WORKS, Pool  # noqa: E402
 from yardstick import Yardstick  # noqa: E402
 
 # As the Makefile's head says to people (tests/unit/check/documented_builds_test.py).
@@ -127,6 +127,7 @@ SECONDS = {r"build .*": 1000, "kernel module in qemu": 200, "units in qemu": 170
            r".*scenario (restart_matrix_.*|since_goes_on_live|read_damaged_spool|killed_at_random)": 15,
            r".*unit daemon/test_(fanout_memory|config_typos|spool_faults|control|ring_note)": 20,
            r".*unit courier/test_(courier|producer)": 16,
+           r".*unit (courier/test_runs|daemon/test_(counting|disk_sink|spool_told)|.*/probe_header_test.py)": 8,
            "spin model.*": 16, "fuzz .*": 5}
 SECONDS_ELSE = 4
 # Programs small and central enough to be worth valgrind's patience.
@@ -365,7 +366,7 @@ def words_for(path):
 
 def check_unit(options, builds):
     built = builds.job("all", "all", "tests")
-    return [*programs(options.build, "unit", "unit", built),
+    return [*programs(options.build, "unit", "unit", built, weight=CASES),
             *(Job(f"unit {path}", [sys.executable, path, *words_for(path)], {"RINGTAIL_BUILD": options.build}, after=built)
               for path in sorted(glob.glob("tests/unit/*/*_test.py"))),
             Job("arrows between objects", [sys.executable, ".ci/arrows.py", "--objects", options.build],
@@ -383,7 +384,7 @@ def check_scenario(options, builds):
 def check_asan(options, builds):
     build, built = builds.directory("ASan and UBSan"), builds.job("ASan and UBSan", "all", "tests")
     names = [name for name in scenario_names() if name not in NOT_UNDER_ASAN]
-    units = programs(build, "unit", "asan unit", built, SANITIZER_ENV)
+    units = programs(build, "unit", "asan unit", built, SANITIZER_ENV, CASES)
     skipped = [f"asan unit {name}" for name in UNITS_NOT_UNDER_ASAN]
     return [*(job for job in units if job.name not in skipped),
             *programs(build, "bpf", "asan bpf", built, SANITIZER_ENV, ALONE),

@@ -1,19 +1,20 @@
 """pool: runs jobs beside each other, so that no CPU idles and none is fought over.
 
 A job WORKS: it keeps a CPU busy. A MACHINE, which is a virtual one, works too, and has nothing to do for a third of
-its time. Or a job WAITS, for other programs and for time to pass, and has use for a third of a CPU; or it SLEEPS, and
+its time; a program of short CASES has for nearly half, in which it is read from the disk and its threads wake each
+other. Or a job WAITS, for other programs and for time to pass, and has use for a third of a CPU; or it SLEEPS, and
 has use for next to none. Those that wait take one CPU as long as there are any, the others are for those that work;
 what one kind has no use for, the other takes. Of each kind the longest goes first, so that none is left over in the
 end. A job that is ALONE measures what the machine does, or takes in all of it: it runs when nothing else
 does, and when nothing else can.
 
-A job has `weight` (one of these five), `seconds` (about how long it takes), and `after`: a job that has to
+A job has `weight` (one of these six), `seconds` (about how long it takes), and `after`: a job that has to
 have ended well before it starts, or None.
 """
 import threading
 
 TENTHS = 10             # of a CPU
-WORKS, MACHINE, WAITS, SLEEPS, ALONE = TENTHS, 7, 3, 1, 0
+WORKS, MACHINE, CASES, WAITS, SLEEPS, ALONE = TENTHS, 7, 6, 3, 1, 0
 
 
 def longest(jobs, *weights):
@@ -25,7 +26,7 @@ def choose(ready, running, cpus):
     used = sum(job.weight for job in running)
     if any(job.weight == ALONE for job in running):
         return None
-    waits, works = longest(ready, WAITS, SLEEPS), longest(ready, WORKS, MACHINE)
+    waits, works = longest(ready, WAITS, SLEEPS), longest(ready, WORKS, MACHINE, CASES)
     waiting = sum(job.weight for job in running if job.weight in (WAITS, SLEEPS))
     for job in (waits, works) if waiting + WAITS <= TENTHS else (works, waits):
         if job and used + job.weight <= cpus * TENTHS:

@@ -6,7 +6,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
-from pool import ALONE, MACHINE, SLEEPS, TENTHS, WAITS, WORKS, Pool, choose  # noqa: E402
+from pool import ALONE, CASES, MACHINE, SLEEPS, TENTHS, WAITS, WORKS, Pool, choose  # noqa: E402
 
 wrong = 0
 
@@ -46,6 +46,10 @@ so("beside a machine, what it leaves of its CPU is for one more that waits", fil
 so("a machine goes where others work", fill(works + machines) == ["machine", "works8"], fill(works + machines))
 so("who sleeps takes a tenth", fill(works + waits + sleeps) ==
    ["sleeps0", "sleeps1", "waits7", "waits8", "works8"], fill(works + waits + sleeps))
+cases = [Job(f"cases{n}", CASES, n) for n in range(9)]
+so("three programs of cases on two CPUs", fill(cases) == ["cases6", "cases7", "cases8"], fill(cases))
+so("one beside those that wait, and what it leaves is for one more of these", fill(cases + waits) ==
+   ["cases8", "waits5", "waits6", "waits7", "waits8"], fill(cases + waits))
 so("with one CPU, all is run in the end", fill(works, 1) == ["works8"] and fill(alone, 1) == ["alone"])
 so("who is alone runs when nothing else can", choose(alone, [works[0]], 2) is None and
    choose(works, alone, 2) is None and choose(alone, [], 2) is alone[0] and
