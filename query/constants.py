@@ -25,16 +25,24 @@ def includes(headers):
 
 
 def known_headers(headers):
-    """Those that this machine has."""
-    return [header for header in headers
-            if compiled(f"#include <{header}>\n", "-fsyntax-only").returncode == 0]
+    """Those that this machine has, and that can be compiled."""
+    return tuple(header for header in headers
+                 if compiled(f"#include <{header}>\n", "-fsyntax-only").returncode == 0)
 
 
-def names_of(headers, wanted, excepted, enum):
-    text = includes(headers)
-    found = [] if enum else re.findall(r"^#define (\w+)(?= )", compiled(text, "-E", "-dM").stdout, re.M)
-    bodies = re.findall(r"enum\s+%s\s*{(.*?)}" % (enum or r"(?:\w+)?"),
-                        compiled(text, "-E", "-P").stdout, re.S)
+def preprocessed(headers):
+    """The headers that there are, and their text with their macros in it. As few calls of the compiler as can be:
+    every build waits for them."""
+    done = compiled(includes(headers), "-E", "-P", "-dD")
+    if done.returncode == 0:
+        return headers, done.stdout
+    known = known_headers(headers)
+    return known, compiled(includes(known), "-E", "-P", "-dD").stdout
+
+
+def names_of(text, wanted, excepted, enum):
+    found = [] if enum else re.findall(r"^#define (\w+)(?= )", text, re.M)
+    bodies = re.findall(r"enum\s+%s\s*{(.*?)}" % (enum or r"(?:\w+)?"), re.sub(r"^#.*", "", text, flags=re.M), re.S)
     for body in bodies:
         found += re.findall(r"(?:^|,)\s*([A-Za-z_]\w*)", body)
     return sorted({name for name in found if re.fullmatch(wanted, name) and
@@ -42,8 +50,9 @@ def names_of(headers, wanted, excepted, enum):
 
 
 def values_of(headers, expressions):
-    """Of each expression that is a constant, in as many turns as it takes to leave out the others."""
-    left = list(expressions)
+    """Of each expression that is a constant, in as many turns as it takes to leave out the others; and without such
+    headers as cannot be compiled."""
+    left = list(dict.fromkeys(expressions))
     while left:
         head = includes(headers)
         first = head.count("\n") + 2
@@ -58,6 +67,10 @@ def values_of(headers, expressions):
         wrong = {int(line) - first for line in re.findall(r"<stdin>:(\d+):\d+: error", done.stderr)}
         kept = [expression for i, expression in enumerate(left) if i not in wrong]
         if len(kept) == len(left):
+            known = known_headers(headers)
+            if len(known) < len(headers):
+                headers = known
+                continue
             sys.exit(f"constants.py: {' '.join(headers)}: {done.stderr[:2000]}")
         left = kept
     return {}
@@ -68,20 +81,23 @@ class Set:
         self.number, self.name, self.kind = number, name, kind
         keys = dict(option.split("=", 1) for option in options if "=" in option)
         self.arch = "arch" in options
-        self.headers = known_headers(headers.split(","))
-        zero, mask = keys.get("zero"), keys.get("mask")
-        names = names_of(self.headers, wanted, keys.get("except"), keys.get("enum"))
-        asked = names + [more for more in (zero, mask) if more]
-        values = values_of(self.headers, asked)
-        self.mask = values[mask] & 0xffffffff if mask else 0
-        self.masked = keys.get("masked")
-        self.values = {}
-        for name in names:
-            if name in values and not (kind == "flags" and not values[name] and not self.mask):
+        self.realtime = "realtime" in options
+        self.zero, self.mask_of, self.masked = keys.get("zero"), keys.get("mask"), keys.get("masked")
+        self.headers, text = preprocessed(tuple(headers.split(",")))
+        self.names = names_of(text, wanted, keys.get("except"), keys.get("enum"))
+        self.values, self.mask = {}, 0
+
+    def asked(self):
+        return self.names + [more for more in (self.zero, self.mask_of) if more]
+
+    def answer(self, values):
+        self.mask = values[self.mask_of] & 0xffffffff if self.mask_of else 0
+        for name in self.names:
+            if name in values and not (self.kind == "flags" and not values[name] and not self.mask):
                 self.values.setdefault(values[name] & 0xffffffff, name)
-        if zero:
-            self.values[0] = zero
-        if "realtime" in options:
+        if self.zero:
+            self.values[0] = self.zero
+        if self.realtime:
             self.values.update({KERNEL_SIGRTMIN + i: f"SIGRT_{i}" for i in range(1, 33)})
 
     def in_order(self):
@@ -95,20 +111,26 @@ class Set:
 
 
 def main():
-    sets, arguments = {}, []
+    sets, rules, asked = {}, [], {}
     with open(sys.argv[2]) as file:
         for line in file:
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
             if words[0] == "set":
-                sets[words[1]] = Set(len(sets), *words[1:])
+                one = sets[words[1]] = Set(len(sets), *words[1:])
+                asked.setdefault(one.headers, []).extend(one.asked())
             elif words[0] == "arg":
-                arguments += [(*place.split("."), sets[words[1]], "", 0) for place in words[2:]]
+                rules += [(place, sets[words[1]], "", None, "0") for place in words[2:]]
             else:
                 other, expression = words[3].split("=")
-                value = values_of([words[4]], [expression])[expression]
-                arguments.append((*words[2].split("."), sets[words[1]], other, value))
+                rules.append((words[2], sets[words[1]], other, (words[4],), expression))
+                asked.setdefault((words[4],), []).append(expression)
+    values = {headers: values_of(headers, expressions) for headers, expressions in asked.items()}
+    for one in sets.values():
+        one.answer(values[one.headers])
+    arguments = [(*place.split("."), one, other, values[headers][expression] if headers else 0)
+                 for place, one, other, headers, expression in rules]
     print(f"/* Made by query/constants.py from {sys.argv[2]}: not to be edited. */")
     for one in sets.values():
         print(f"static const struct constant {one.name}_constant[] = {{")
