@@ -271,7 +271,7 @@ struct common {
 struct rows {
 	struct unwind_row *row;
 	size_t rows, room;
-	bool too_many, no_memory;
+	bool too_many, no_memory;	/* for good: a row is missing */
 };
 
 /* One FDE: the code that it is of, and where in it its program is. */
@@ -290,6 +290,8 @@ static struct unwind_row *more_room(struct rows *rows)
 	size_t room = rows->room ? rows->room * 2 : 4096;
 	struct unwind_row *row;
 
+	if (rows->too_many || rows->no_memory)
+		return NULL;
 	if (rows->rows < rows->room)
 		return &rows->row[rows->rows];
 	if (room > UNWIND_FILE_ROWS_MAX)

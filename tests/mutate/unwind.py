@@ -32,6 +32,8 @@ MUTANTS = [
     ("unwind-end-hides-the-next-function", TABLE + "compare",
      "(x->rule != UNWIND_NONE) - (y->rule != UNWIND_NONE)", "(y->rule != UNWIND_NONE) - (x->rule != UNWIND_NONE)", ROWS),
     ("unwind-table-of-another-machine", TABLE + "is_of_this_machine", " && header.e_machine == EM_X86_64", "", ROWS),
+    ("unwind-memory-that-comes-back-hides-a-missing-row", TABLE + "more_room",
+     "	if (rows->too_many || rows->no_memory)\n		return NULL;\n", "", ROWS),
     ("unwind-blocks-without-rows", LOADER + "make_index", "			block[b].high++;\n", "			break;\n", KERNEL),
     ("unwind-tables-are-kept", "daemon/source/bpf.c:bpf_configure",
      "		source_bpf_unwind_forget(source->maps.unwind);\n", "		(void)source;\n", KERNEL),
