@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -23,19 +24,38 @@
 #define HAS_TABLES	false
 #endif
 
+_Static_assert(UNWIND_TABLES == UNWIND_TABLES_MAX, "what the kernel has room for");
+_Static_assert(UNWIND_PROCESSES == UNWIND_PROCESSES_MAX, "what the kernel has room for");
+
+/*
+ * What a mapping is of. The build-id is what the process has in its memory: it may have put that there itself. The rest
+ * is the kernel's word. A file's inode may become another file's once nobody has it; its generation tells them apart.
+ */
+struct file_key {
+	uint64_t build_id[MAPS_BUILD_ID_WORDS];
+	uint64_t device, inode, generation;
+};
+
 enum table_state {
 	TABLE_FREE,
 	TABLE_READY,		/* the kernel has its rows */
-	TABLE_NONE,		/* the file cannot be read, or has no rows: forgotten when nobody uses it */
+	TABLE_NONE,		/* the file cannot be read, has no rows, or too many: one process's alone */
 };
 
-/* Of one file. Its index is its number in unwind_tables. */
+/*
+ * Of one file. Its index is its number in unwind_tables. It is for all that have mapped the file if the file that was
+ * opened is the mapped one. Else the path of one process has led to it (in its own mount namespace, or through a file
+ * system with numbers of its own, as overlayfs): it is for that process alone, and forgotten with it.
+ */
 struct table {
 	enum table_state state;
-	uint64_t build_id[MAPS_BUILD_ID_WORDS];
+	struct file_key file;
+	uint32_t pid;		/* whose alone it is; 0: anybody's */
+	uint64_t memory;
 	uint32_t rows, first_block, blocks, shift;	/* as in struct unwind_map */
 	uint32_t users;		/* mappings */
 	uint64_t used_ns;
+	uint64_t again_ns;	/* from then on the file may be read again; 0: it is not */
 };
 
 #define NOT_ASKED	(-2)	/* no table yet: the file is to be read */
@@ -43,7 +63,7 @@ struct table {
 
 struct mapping {
 	uint64_t start, bytes, offset;
-	uint64_t build_id[MAPS_BUILD_ID_WORDS];
+	struct file_key file;
 	char *path;		/* owned; NULL: in no file, or its table was found */
 	int table;		/* index, or NOT_ASKED or NO_TABLE */
 };
@@ -54,6 +74,7 @@ struct process {
 	uint64_t memory;	/* its mm_struct */
 	uint64_t hash;		/* of its mappings */
 	uint64_t seen_ns;
+	uint64_t again_ns;	/* from then on its mappings are looked at again; 0: when they are others */
 	unsigned mappings;
 	struct mapping *mapping;
 };
@@ -67,7 +88,7 @@ struct source_bpf_unwind {
 	uint64_t rows;			/* of all tables */
 	uint64_t rest_ns;		/* until then no file is read */
 	unsigned waiting;
-	struct process wait[UNWIND_WAITING_MAX];	/* the first is worked on */
+	struct process wait[UNWIND_WAITING_MAX];	/* the first is worked on, and goes behind the others then */
 	unsigned knowns;
 	struct process known[UNWIND_PROCESSES_MAX];	/* whose mappings the kernel has */
 	struct table table[UNWIND_TABLES_MAX];
@@ -99,15 +120,22 @@ static void leave_table(struct source_bpf_unwind *unwind, int index)
 		return;
 	table->users--;
 	table->used_ns = clock_monotonic();
-	if (!table->users && table->state == TABLE_NONE)
+	if (!table->users && table->pid)
 		drop_table(unwind, (uint32_t)index);
 }
 
-static int find_table(const struct source_bpf_unwind *unwind, const uint64_t build_id[MAPS_BUILD_ID_WORDS])
+static bool is_for(const struct table *table, const struct file_key *file, const struct process *process)
+{
+	return table->state != TABLE_FREE && !memcmp(&table->file, file, sizeof(*file)) &&
+	       (!table->pid || (table->pid == process->pid && table->memory == process->memory)) &&
+	       (!table->again_ns || process->seen_ns < table->again_ns);
+}
+
+static int find_table(const struct source_bpf_unwind *unwind, const struct file_key *file,
+		      const struct process *process)
 {
 	for (int i = 0; i < UNWIND_TABLES_MAX; i++)
-		if (unwind->table[i].state != TABLE_FREE &&
-		    !memcmp(unwind->table[i].build_id, build_id, sizeof(unwind->table[i].build_id)))
+		if (is_for(&unwind->table[i], file, process))
 			return i;
 	return NOT_ASKED;
 }
@@ -262,9 +290,25 @@ static bool load_rows(struct source_bpf_unwind *unwind, uint32_t index, int file
 
 /* ---- Files ------------------------------------------------------------------------------------ */
 
+/* What a reader has made of a file. */
+struct compiled {
+	uint32_t rows;
+	bool is_mapped;		/* it is the mapped file itself, beyond doubt */
+};
+
+/*
+ * Inside the kernel a device's number has another form than that which it tells. Without a major number it is no
+ * disk's: when that file system is unmounted, another's may have it, which another user mounts.
+ */
+static bool is_mapped_file(const struct finder_answer *answer, const struct file_key *file)
+{
+	return major(answer->device) && answer->inode == file->inode &&
+	       ((uint64_t)major(answer->device) << 20 | minor(answer->device)) == file->device;
+}
+
 /* The descriptor of a memory file of rows; -errno. */
-static int ask_for(struct source_bpf_unwind *unwind, const char *path, const uint64_t build_id[MAPS_BUILD_ID_WORDS],
-		   uint32_t *rows)
+static int ask_for(struct source_bpf_unwind *unwind, const char *path, const struct file_key *file,
+		   struct compiled *compiled)
 {
 	static struct finder_answer answer;	/* the loader has one thread */
 	struct finder_question question = {.unwinds = true};
@@ -276,37 +320,69 @@ static int ask_for(struct source_bpf_unwind *unwind, const char *path, const uin
 	err = finder_ask(unwind->finder, &question, &answer, &fd, &error);
 	if (err)
 		return err;
-	*rows = answer.names;
-	if (!memcmp(answer.build_id, build_id, sizeof(answer.build_id)))
+	compiled->rows = answer.names;
+	compiled->is_mapped = is_mapped_file(&answer, file);
+	if (!memcmp(answer.build_id, file->build_id, sizeof(answer.build_id)))
 		return fd;
 	close(fd);
 	return -ESTALE;
 }
 
-/* In the tree that the process sees; where we may not look into that, by its path alone, as its build-id is checked. */
-static int ask_for_file(struct source_bpf_unwind *unwind, const struct mapping *mapping, uint32_t pid, uint32_t *rows)
+/* In the tree that the process sees. Where we may not look into that, or it is not there, in the tree that we see. */
+static int ask_for_file(struct source_bpf_unwind *unwind, const struct mapping *mapping, uint32_t pid,
+			struct compiled *compiled)
 {
 	char path[sizeof("/proc//root") + 16 + MAPS_PATH_BYTES];
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%u/root%s", pid, mapping->path);
-	fd = ask_for(unwind, path, mapping->build_id, rows);
+	fd = ask_for(unwind, path, &mapping->file, compiled);
 	return fd == -EACCES || fd == -EPERM || fd == -ENAMETOOLONG || fd == -ENOENT ?
-		       ask_for(unwind, mapping->path, mapping->build_id, rows) : fd;
+		       ask_for(unwind, mapping->path, &mapping->file, compiled) : fd;
 }
 
-/* Its index; NO_TABLE: there is no place for one more. */
-static int read_file(struct source_bpf_unwind *unwind, const struct mapping *mapping, uint32_t pid)
+/*
+ * Whether a process may use that table, of `rows` rows: it does already, or its share has room for one more. Each table
+ * counts once, whatever the number of mappings.
+ */
+static bool has_share(const struct source_bpf_unwind *unwind, const struct process *process, int index, uint64_t rows)
+{
+	bool is_counted[UNWIND_TABLES_MAX] = {false};
+	unsigned tables = 0;
+
+	for (unsigned i = 0; i < process->mappings; i++) {
+		int used = process->mapping[i].table;
+
+		if (used < 0 || is_counted[used])
+			continue;
+		if (used == index)
+			return true;
+		is_counted[used] = true;
+		rows += unwind->table[used].rows;
+		tables++;
+	}
+	return tables < UNWIND_PROCESS_TABLES_MAX && rows <= UNWIND_PROCESS_ROWS_MAX;
+}
+
+/* It says nothing of the file. */
+static bool is_passing(int err)
+{
+	return err == -ETIMEDOUT || err == -EAGAIN || err == -ENOMEM;
+}
+
+/* Its index; NO_TABLE: all are in use. */
+static int read_file(struct source_bpf_unwind *unwind, const struct mapping *mapping, const struct process *process)
 {
 	int index = free_table(unwind), fd;
+	struct compiled compiled = {0};
 	struct table *table;
-	uint32_t rows = 0;
 
 	if (index < 0)
 		return NO_TABLE;
 	table = &unwind->table[index];
-	fd = ask_for_file(unwind, mapping, pid, &rows);
-	if (fd >= 0 && load_rows(unwind, (uint32_t)index, fd, rows)) {
+	fd = ask_for_file(unwind, mapping, process->pid, &compiled);
+	if (fd >= 0 && has_share(unwind, process, NO_TABLE, compiled.rows) &&
+	    load_rows(unwind, (uint32_t)index, fd, compiled.rows)) {
 		table->state = TABLE_READY;
 		unwind->rows += table->rows + table->blocks;
 	} else {
@@ -314,7 +390,12 @@ static int read_file(struct source_bpf_unwind *unwind, const struct mapping *map
 	}
 	if (fd >= 0)
 		close(fd);
-	memcpy(table->build_id, mapping->build_id, sizeof(table->build_id));
+	table->file = mapping->file;
+	table->again_ns = is_passing(fd) ? clock_monotonic() + UNWIND_AGAIN_NS : 0;
+	if (table->state == TABLE_NONE || !compiled.is_mapped) {
+		table->pid = process->pid;
+		table->memory = process->memory;
+	}
 	return index;
 }
 
@@ -393,8 +474,10 @@ static bool hand_over(const struct source_bpf_unwind *unwind, const struct proce
 	void *memory;
 	int fd;
 
-	if (!has_table(unwind, process))
-		return false;
+	if (!has_table(unwind, process)) {
+		bpf_map_delete_elem(unwind->processes, &process->pid);
+		return true;
+	}
 	fd = begin_inner("unwind_mappings", sizeof(struct unwind_map), values, &memory);
 	if (fd < 0)
 		return false;
@@ -424,24 +507,48 @@ static void finish_first(struct source_bpf_unwind *unwind)
 	*known = process;
 }
 
-/* False: a file was read, and more may have to be. */
+/* That table is the mapping's; NO_TABLE: there is no room for one. */
+static void settle(struct source_bpf_unwind *unwind, struct process *process, struct mapping *mapping, int table)
+{
+	mapping->table = table;
+	use_table(unwind, table);
+	free(mapping->path);
+	mapping->path = NULL;
+	if (table < 0)
+		process->again_ns = process->seen_ns + UNWIND_AGAIN_NS;
+	else if (unwind->table[table].again_ns)
+		process->again_ns = unwind->table[table].again_ns;
+}
+
+/* False: that mapping's file is to be read. */
+static bool settle_without_reading(struct source_bpf_unwind *unwind, struct process *process, struct mapping *mapping)
+{
+	int table;
+
+	if (mapping->table != NOT_ASKED)
+		return true;
+	table = find_table(unwind, &mapping->file, process);
+	if (!has_share(unwind, process, table, table >= 0 ? unwind->table[table].rows : 0))
+		table = NO_TABLE;
+	if (table != NOT_ASKED)
+		settle(unwind, process, mapping, table);
+	return table != NOT_ASKED;
+}
+
+/* Reads one file at most. False: more are to be read. */
 static bool find_tables(struct source_bpf_unwind *unwind, struct process *process)
 {
+	bool was_read = false;
+
 	for (unsigned i = 0; i < process->mappings; i++) {
 		struct mapping *mapping = &process->mapping[i];
-		bool was_read;
 
-		if (mapping->table != NOT_ASKED)
+		if (settle_without_reading(unwind, process, mapping))
 			continue;
-		mapping->table = find_table(unwind, mapping->build_id);
-		was_read = mapping->table == NOT_ASKED;
-		if (was_read)
-			mapping->table = read_file(unwind, mapping, process->pid);
-		use_table(unwind, mapping->table);
-		free(mapping->path);
-		mapping->path = NULL;
 		if (was_read)
 			return false;
+		was_read = true;
+		settle(unwind, process, mapping, read_file(unwind, mapping, process));
 	}
 	return true;
 }
@@ -458,7 +565,7 @@ static uint64_t hash_of(const struct maps_found *found)
 	for (uint32_t i = 0; i < found->told && i < MAPS_PER_PROCESS_MAX; i++) {
 		const struct maps_one *one = &found->one[i];
 		const uint64_t word[] = {one->start, one->bytes, one->offset, one->build_id[0], one->build_id[1],
-					 one->build_id[2]};
+					 one->build_id[2], one->device, one->inode, one->generation};
 
 		for (unsigned w = 0; w < sizeof(word) / sizeof(word[0]); w++)
 			hash = (hash ^ word[w]) * FNV_PRIME;
@@ -479,8 +586,9 @@ static bool take_mappings(struct process *process, const struct maps_found *foun
 
 		*mapping = (struct mapping){
 			.start = one->start, .bytes = one->bytes, .offset = one->offset, .table = NO_TABLE,
+			.file = {.device = one->device, .inode = one->inode, .generation = one->generation},
 		};
-		memcpy(mapping->build_id, one->build_id, sizeof(mapping->build_id));
+		memcpy(mapping->file.build_id, one->build_id, sizeof(mapping->file.build_id));
 		if (one->build_id[0] && one->path[0] == '/')
 			mapping->path = strndup(one->path, sizeof(one->path));
 		if (mapping->path)
@@ -494,7 +602,8 @@ static bool is_known(struct source_bpf_unwind *unwind, const struct process *pro
 {
 	struct process *known = find_process(unwind->known, unwind->knowns, process->pid);
 
-	if (!known || known->memory != process->memory || known->hash != process->hash)
+	if (!known || known->memory != process->memory || known->hash != process->hash ||
+	    (known->again_ns && process->seen_ns >= known->again_ns))
 		return false;
 	known->seen_ns = process->seen_ns;
 	return true;
@@ -516,6 +625,9 @@ void source_bpf_unwind_take(struct source_bpf_unwind *unwind)
 	waits = find_process(unwind->wait, unwind->waiting, process.pid);
 	if ((!waits && unwind->waiting == UNWIND_WAITING_MAX) || !take_mappings(&process, found))
 		return;
+	/* Before it is forgotten what it was: what was read for this process alone is not read again. */
+	for (unsigned i = 0; i < process.mappings; i++)
+		settle_without_reading(unwind, &process, &process.mapping[i]);
 	if (waits)
 		free_process(unwind, waits);
 	else
@@ -544,20 +656,28 @@ static void forget_old(struct source_bpf_unwind *unwind, uint64_t now_ns)
 			forget_known(unwind, &unwind->known[i]);
 }
 
+/* It has had a file read: the others come first now. */
+static void send_first_behind(struct source_bpf_unwind *unwind)
+{
+	struct process first = unwind->wait[0];
+
+	memmove(unwind->wait, unwind->wait + 1, (unwind->waiting - 1) * sizeof(unwind->wait[0]));
+	unwind->wait[unwind->waiting - 1] = first;
+}
+
 void source_bpf_unwind_work(struct source_bpf_unwind *unwind)
 {
-	uint64_t now_ns = clock_monotonic();
+	uint64_t now_ns = clock_monotonic(), end_ns;
 
 	forget_old(unwind, now_ns);
 	if (!unwind->waiting || now_ns < unwind->rest_ns)
 		return;
-	if (find_tables(unwind, &unwind->wait[0])) {
+	if (find_tables(unwind, &unwind->wait[0]))
 		finish_first(unwind);
-	} else {
-		uint64_t end_ns = clock_monotonic();
-
-		unwind->rest_ns = end_ns + (end_ns - now_ns);
-	}
+	else
+		send_first_behind(unwind);
+	end_ns = clock_monotonic();
+	unwind->rest_ns = end_ns + UNWIND_REST_TIMES * (end_ns - now_ns);
 }
 
 /* ---- The whole -------------------------------------------------------------------------------- */

@@ -3,9 +3,11 @@
  * the code of a process lies, and the rules of each file's frames (kmod/bpf/unwind.bpf.h).
  *
  * In: the maps of a process whose stack was taken, as the iterators have found them; tables of rows, which readers of
- * the finder compile. Out: BPF maps. A file is read once, by its build-id, one in a turn, and after it the loader does
- * something else for as long as that took. A file is believed if its build-id is what the process has in its memory.
- * The loader's one thread.
+ * the finder compile. Out: BPF maps. One file is read in a turn, then it is another process's turn, and the loader does
+ * something else for UNWIND_REST_TIMES as long as that took. A file is believed if its build-id is what the process has
+ * in its memory. Its table is for all processes if the file that the reader has opened lies on a disk and is, by device
+ * and inode, the one that the kernel has mapped; else it is for that process alone. That there is no table is always
+ * one process's. The loader's one thread.
  */
 #ifndef RINGTAIL_DAEMON_SOURCE_BPF_UNWIND_H
 #define RINGTAIL_DAEMON_SOURCE_BPF_UNWIND_H
@@ -26,7 +28,10 @@ struct source_bpf_unwind *source_bpf_unwind_create(const struct source_bpf_objec
 /* NULL is safe. The kernel's maps stay as they are. */
 void source_bpf_unwind_destroy(struct source_bpf_unwind *unwind);
 
-/* Takes what `maps_found` has of the process that was looked at last. */
+/*
+ * Takes what `maps_found` has of the process that was looked at last. Without memory, or beyond UNWIND_WAITING_MAX
+ * processes that wait, it is left out until its maps are looked at again.
+ */
 void source_bpf_unwind_take(struct source_bpf_unwind *unwind);
 
 /* When source_bpf_unwind_work() has something to do, in ms; -1: never. */

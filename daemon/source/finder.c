@@ -24,7 +24,17 @@
 #include "daemon/host/sandbox.h"
 #include "daemon/source/unwind_table.h"
 
-#define READER_NS	(FIND_NS_MAX - FIND_NS_MAX / 4)	/* so that the finder can say so in time */
+/* How long the loader waits for the answer. */
+static uint64_t answer_ns_max(const struct finder_question *question)
+{
+	return question->unwinds ? UNWIND_FILE_NS_MAX : FIND_NS_MAX;
+}
+
+/* A reader has less, so that the finder can say so in time. */
+static int reader_ms_max(const struct finder_question *question)
+{
+	return (int)(answer_ns_max(question) / 4 * 3 / 1000000);
+}
 
 /* ---- The socket ------------------------------------------------------------------------------- */
 
@@ -261,7 +271,7 @@ static void answer_failure(int socket, const struct finder_question *question, i
 static void await_reader(int socket, pid_t reader, int alive, const struct finder_question *question)
 {
 	struct pollfd end = {.fd = alive};
-	bool late = poll(&end, 1, (int)(READER_NS / 1000000)) == 0;
+	bool late = poll(&end, 1, reader_ms_max(question)) == 0;
 	int status = 0;
 
 	if (late)
@@ -419,7 +429,7 @@ static int fail(struct finder *finder, int err, const char *what, struct error *
 static int await_answer(struct finder *finder, const struct finder_question *question,
 			struct finder_answer *answer, int *fd, struct error *error)
 {
-	uint64_t until_ns = clock_monotonic() + FIND_NS_MAX;
+	uint64_t until_ns = clock_monotonic() + answer_ns_max(question);
 
 	for (;;) {
 		struct pollfd poll_fd = {.fd = finder->socket, .events = POLLIN};

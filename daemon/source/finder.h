@@ -47,16 +47,18 @@ struct finder_question {
 	char name[NAME_BYTES_MAX + 1];	/* of what lists: a glob */
 };
 
-/* With a descriptor: the file; of what lists: a memory file of the names, "name\0" each; of what unwinds: one of the rows; of what
- * attaches: the event. */
+/*
+ * With a descriptor: the file; of what lists: a memory file of the names, "name\0" each; of what unwinds: one of rows,
+ * struct unwind_row each; of what attaches: the event.
+ */
 struct finder_answer {
 	uint64_t number;		/* the question's */
 	int32_t err;			/* 0, or -errno with `error` */
-	uint32_t names;			/* or rows */
-	uint64_t names_bytes;
+	uint32_t names;			/* or rows of struct unwind_row, */
+	uint64_t names_bytes;		/* and the bytes of all */
 	uint8_t build_id[BUILD_ID_BYTES];	/* of what unwinds: the file's */
 	uint32_t zero0;
-	uint64_t device, inode;
+	uint64_t device, inode;		/* of the file that was opened: fstat() */
 	struct file_sites sites;
 	struct error error;
 };
@@ -72,8 +74,8 @@ int finder_start(struct finder *finder, const struct account *account, bool atta
 void finder_stop(struct finder *finder);
 
 /*
- * Asks, and waits for FIND_NS_MAX at most. 0: *answer, checked, and *fd, which is the caller's. -errno with
- * *error: why not.
+ * Asks, and waits for FIND_NS_MAX at most; for what unwinds, UNWIND_FILE_NS_MAX. 0: *answer, checked, and *fd, which is
+ * the caller's. -errno with *error: why not.
  */
 int finder_ask(struct finder *finder, struct finder_question *question, struct finder_answer *answer,
 	       int *fd, struct error *error);

@@ -136,8 +136,6 @@ struct state {
 	struct saved rbp, rip;
 };
 
-#define STATES_MAX	16	/* that are remembered inside each other */
-
 static bool row_number(int64_t offset, int64_t min, int64_t max, int64_t *number)
 {
 	*number = offset / 8;
@@ -281,7 +279,7 @@ struct running {
 	struct rows *rows;	/* NULL: a CIE's */
 	uint64_t place, end;	/* in the file */
 	size_t first;		/* its first row */
-	struct state state, remembered[STATES_MAX];
+	struct state state, remembered[UNWIND_STATES_MAX];
 	unsigned depth;
 };
 
@@ -481,7 +479,7 @@ static bool run_place(struct running *running, uint8_t operation, struct bytes *
 		advance(running, take_number(program, 1u << (operation - CFA_ADVANCE_1)));
 		return true;
 	case CFA_REMEMBER:
-		if (running->depth == STATES_MAX)
+		if (running->depth == UNWIND_STATES_MAX)
 			return false;
 		running->remembered[running->depth++] = running->state;
 		return true;

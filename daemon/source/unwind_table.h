@@ -21,8 +21,9 @@ struct unwind_table {
 };
 
 /*
- * 0: *table, to be given to unwind_table_free(). -ENOEXEC: no ELF file of this machine; -ENODATA: it has no rules;
- * -E2BIG: more than UNWIND_FILE_ROWS_MAX rows; -ENOMEM.
+ * Of the file `fd`, which is borrowed. 0: *table, to be given to unwind_table_free(). -ENOEXEC: no ELF file of this
+ * machine; -ENODATA: it has no rules, or .eh_frame is larger than UNWIND_SECTION_BYTES_MAX, or cannot be read;
+ * -E2BIG: more than UNWIND_FILE_ROWS_MAX rows; -ENOMEM. After an error there is nothing to be freed.
  */
 int unwind_table_compile(int fd, struct unwind_table *table);
 void unwind_table_free(struct unwind_table *table);

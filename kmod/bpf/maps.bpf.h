@@ -46,7 +46,7 @@ int maps_find(struct maps_iter_vma *ctx)
 	struct maps_found *found;
 	struct maps_one *one;
 	struct file *file;
-	__u64 inode = 0, device = 0, offset;
+	__u64 inode = 0, device = 0, generation = 0, offset;
 	__u32 zero = 0;
 	long path_bytes;
 
@@ -62,6 +62,7 @@ int maps_find(struct maps_iter_vma *ctx)
 	if (file) {
 		inode = BPF_CORE_READ(file, f_inode, i_ino);
 		device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+		generation = BPF_CORE_READ(file, f_inode, i_generation);
 		if (!offset) {
 			found->base = vma->vm_start;
 			found->base_inode = inode;
@@ -81,6 +82,7 @@ int maps_find(struct maps_iter_vma *ctx)
 	one->offset = file ? offset : 0;
 	one->inode = inode;
 	one->device = device;
+	one->generation = generation;
 	one->base = file && found->base_inode == inode && found->base_device == device ?
 		    found->base : 0;
 	one->path[0] = '\0';

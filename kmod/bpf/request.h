@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 26
+#define REQUEST_PROGRAMS_VERSION 27
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -229,6 +229,7 @@ struct maps_wanted {
 struct maps_one {
 	__u64 start, bytes, offset, base;	/* base: where the file's first byte lies; 0: nowhere */
 	__u64 device, inode;
+	__u64 generation;	/* of the inode: another file that has its number has another */
 	__u64 build_id[MAPS_BUILD_ID_WORDS];	/* zeros: none was found */
 	char path[MAPS_PATH_BYTES];
 };
@@ -271,9 +272,10 @@ enum unwind_rule {
 	UNWIND_UNKNOWN,		/* a rule that no row can express */
 };
 
-/* In the place of a row: the first one that begins in the block or behind it, and the first behind it. */
+/* In the place of a row. */
 struct unwind_block {
-	__u32 low, high;
+	__u32 low;		/* index of the first row that begins at the block's start or behind it */
+	__u32 high;		/* of the first that begins at the block's end or behind it */
 };
 
 #define UNWIND_SHIFT_MIN	8	/* so that a block has a few rows */
@@ -298,8 +300,8 @@ struct unwind_map {
 };
 
 #define UNWIND_NO_TABLE		(~0u)
-#define UNWIND_TABLES_MAX	1024	/* a power of two */
-#define UNWIND_PROCESSES_MAX	512
+#define UNWIND_TABLES		1024	/* UNWIND_TABLES_MAX of the daemon's limits */
+#define UNWIND_PROCESSES	512	/* UNWIND_PROCESSES_MAX */
 
 /* From the program that looks for threads in system calls: what it writes of each. */
 struct stuck_thread {

@@ -4,11 +4,14 @@
  *
  * In: the registers with which the current thread was in user space last; of its process, where which code lies
  * (unwind_processes), and of each file, the rows of .eh_frame (unwind_tables). Both are written by
- * daemon/source/bpf_unwind.c when the process's maps have been told. Out: return addresses.
+ * daemon/source/bpf_unwind.c when the process's maps have been told. Out: return addresses. It runs in the probe, on
+ * the thread whose stack it is; its state lies in this CPU's struct attach.
  *
  * The way from frame to frame is one bpf_loop(): a turn halves what is looked for, a mapping or a row, and goes to the
  * caller when it is found. So the verifier goes through it once. The files were anybody's, and so were the tables: a
- * row that is wrong gives a wrong stack of its own process, and nothing else.
+ * row that is wrong gives wrong stacks of the processes that have mapped its file, or of the one process that has led
+ * the reader to another (bpf_unwind.c). A word of the stack that a row calls a return address is told only if it is an
+ * address of the process's code.
  *
  * Code that has no row (a JIT's, that of a library without a table) is left by its frame pointer, if what that points
  * to is a return address into code of the process. A stack that ends before the thread's first function ends with
@@ -51,7 +54,7 @@ struct unwind_rows {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, UNWIND_TABLES_MAX);
+	__uint(max_entries, UNWIND_TABLES);
 	__uint(key_size, sizeof(__u32));
 	__array(values, struct unwind_rows);
 } unwind_tables SEC(".maps");
@@ -66,7 +69,7 @@ struct unwind_mappings {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
-	__uint(max_entries, UNWIND_PROCESSES_MAX);
+	__uint(max_entries, UNWIND_PROCESSES);
 	__uint(key_size, sizeof(__u32));
 	__array(values, struct unwind_mappings);
 } unwind_processes SEC(".maps");
@@ -207,18 +210,22 @@ inlined long unwind_in_map(struct unwind *unwind)
 	return 0;
 }
 
+/* The frame's address is none of the process's code: what has led to it is wrong, unless the thread is there itself. */
+inlined long unwind_leave_code(struct unwind *unwind)
+{
+	if (unwind->frames > 1)
+		unwind->frames--;
+	return unwind_stop(unwind, RT_STACK_END_TABLE);
+}
+
 /* The mapping before `low` is the one, or there is none. */
 inlined long unwind_at_map(struct unwind *unwind, void *mappings)
 {
 	__u32 key = unwind->low - 1;
 	const struct unwind_map *map = key ? bpf_map_lookup_elem(mappings, &key) : NULL;
 
-	if (!map || !unwind_is_in(unwind, map)) {
-		/* What the frame pointer has led to is none of the process's code. */
-		if (unwind->into && unwind->rule == UNWIND_NONE)
-			unwind->frames--;
-		return unwind_stop(unwind, RT_STACK_END_TABLE);
-	}
+	if (!map || !unwind_is_in(unwind, map))
+		return unwind_leave_code(unwind);
 	unwind->map = *map;
 	return unwind_in_map(unwind);
 }
@@ -234,7 +241,7 @@ inlined long unwind_find_map(struct unwind *unwind)
 		return unwind_in_map(unwind);
 	mappings = bpf_map_lookup_elem(&unwind_processes, &pid);
 	if (!mappings)
-		return unwind_stop(unwind, RT_STACK_END_TABLE);
+		return unwind_leave_code(unwind);
 	if (unwind->low >= unwind->high)
 		return unwind_at_map(unwind, mappings);
 	map = bpf_map_lookup_elem(mappings, &middle);

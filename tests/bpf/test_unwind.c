@@ -2,12 +2,18 @@
  * User stacks of code without frame pointers: this program has none (Makefile), nor has the C library. The witness is
  * the unwinder of the compiler's own library, which reads .eh_frame in this process.
  */
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,6 +34,7 @@ struct stack {
 };
 
 static struct stack seen;
+static uint32_t looked_at;	/* whose stacks are seen */
 
 /* ---- What is seen ----------------------------------------------------------------------------- */
 
@@ -37,7 +44,7 @@ static void see_call(void *context, uint32_t cpu, const struct ring_item *item)
 
 	(void)context;
 	(void)cpu;
-	if (item->probe != CALL_GETPPID || item->tid != (uint32_t)getpid())
+	if (item->probe != CALL_GETPPID || item->tid != looked_at)
 		return;
 	stack = harness_attachment(item, 2, RT_ATTACH_USTACK, 0);
 	assert_non_null(stack);
@@ -61,13 +68,19 @@ static void attend(void)
 	}
 }
 
-static void want(uint32_t probe)
+static void want_of(uint32_t probe, pid_t pid)
 {
 	struct source_request request = { .generation = 1, .flags = RT_FLAG_USTACK };
 
+	looked_at = (uint32_t)pid;
 	harness_want(&request, probe);
-	harness_want_pid(&request, (uint32_t)getpid());
+	harness_want_pid(&request, looked_at);
 	harness_configure(&harness, &request);
+}
+
+static void want(uint32_t probe)
+{
+	want_of(probe, getpid());
 }
 
 #if defined(__x86_64__)
@@ -439,6 +452,185 @@ static void tables_are_given_back(void **state)
 	harness_reset(&harness);
 }
 
+/* ---- Files that lie --------------------------------------------------------------------------- */
+
+/* Makes the call through the C library, with a word on its stack that is no address of code. */
+__asm__(".text\n"
+	".type call_above_a_word, @function\n"
+	"call_above_a_word:\n"
+	".cfi_startproc\n"
+	"	push $64\n"
+	".cfi_adjust_cfa_offset 8\n"
+	"	mov %rdi, %rax\n"
+	"	mov %rsi, %rdi\n"
+	"	call *%rax\n"
+	"	pop %rdi\n"
+	".cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size call_above_a_word, . - call_above_a_word\n");
+long call_above_a_word(long (*function)(long number, ...), long number);
+#define CALL_ABOVE_A_WORD_BYTES	32u
+
+static char c_library[256], bad_library[] = "/tmp/ringtail-unwind-XXXXXX";
+
+/* What all rows begin with: the CFA is rsp + 16, where it was rsp + 8. */
+static unsigned spoil(uint8_t *section, size_t bytes)
+{
+	static const uint8_t good[] = { 0x0c, 7, 8, 0x90, 1 };
+	unsigned count = 0;
+
+	for (uint8_t *at = section; (at = memmem(at, (size_t)(section + bytes - at), good, sizeof(good))); count++)
+		at[2] = 16;
+	return count;
+}
+
+static unsigned spoil_file(uint8_t *file)
+{
+	const Elf64_Ehdr *head = (const void *)file;
+	const Elf64_Shdr *section = (const void *)(file + head->e_shoff);
+	const char *names = (const char *)file + section[head->e_shstrndx].sh_offset;
+
+	for (unsigned i = 0; i < head->e_shnum; i++)
+		if (!strcmp(names + section[i].sh_name, ".eh_frame"))
+			return spoil(file + section[i].sh_offset, section[i].sh_size);
+	return 0;
+}
+
+/* The C library, with its build-id, and with rows that lie. */
+static void make_bad_library(void)
+{
+	int from, to = mkstemp(bad_library);
+	struct stat status;
+	uint8_t *copy;
+	Dl_info info;
+
+	assert_int_not_equal(dladdr((void *)(uintptr_t)syscall, &info), 0);
+	assert_non_null(realpath(info.dli_fname, c_library));
+	from = open(c_library, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fstat(from, &status), 0);
+	copy = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, from, 0);
+	assert_ptr_not_equal(copy, MAP_FAILED);
+	assert_true(spoil_file(copy) > 0);
+	assert_int_equal(write(to, copy, (size_t)status.st_size), status.st_size);
+	munmap(copy, (size_t)status.st_size);
+	close(from);
+	close(to);
+}
+
+enum lie {
+	LIE_MAPPED,		/* beside the C library itself */
+	LIE_MOUNTED,		/* where the process's path of the C library leads to */
+};
+
+static void begin_lie(enum lie lie)
+{
+	int fd = open(bad_library, O_RDONLY | O_CLOEXEC);
+
+	if (lie == LIE_MAPPED && mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		_exit(1);
+	if (lie == LIE_MOUNTED &&
+	    (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	     mount(bad_library, c_library, NULL, MS_BIND, NULL)))
+		_exit(1);
+}
+
+struct liar {
+	pid_t pid;
+	int asks, answers;
+};
+
+/* Makes the call as often as it gets a byte. */
+static struct liar start_liar(enum lie lie)
+{
+	int asks[2], answers[2];
+	struct liar liar;
+	char byte;
+
+	assert_int_equal(pipe(asks), 0);
+	assert_int_equal(pipe(answers), 0);
+	liar = (struct liar){ .pid = fork(), .asks = asks[1], .answers = answers[0] };
+	assert_true(liar.pid >= 0);
+	if (liar.pid) {
+		close(asks[0]);
+		close(answers[1]);
+		return liar;
+	}
+	close(asks[1]);
+	begin_lie(lie);
+	while (read(asks[0], &byte, 1) == 1) {
+		call_above_a_word(syscall, SYS_getppid);
+		if (write(answers[1], &byte, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static void end_liar(struct liar *liar)
+{
+	int status;
+
+	close(liar->asks);
+	close(liar->answers);
+	assert_int_equal(waitpid(liar->pid, &status, 0), liar->pid);
+	assert_int_equal(status, 0);
+}
+
+static void ask_liar(struct liar *liar)
+{
+	char byte = 0;
+
+	seen.frames = 0;
+	assert_int_equal(write(liar->asks, &byte, 1), 1);
+	assert_int_equal(read(liar->answers, &byte, 1), 1);
+	harness_drain(&harness, see_call, NULL);
+}
+
+static bool is_through_the_library(void)
+{
+	return seen.frames > 2 && seen.frame[1] - (uintptr_t)call_above_a_word < CALL_ABOVE_A_WORD_BYTES;
+}
+
+/* What a row calls a return address is told only if it is an address of code: what else is on a stack is private. */
+static bool is_cut_at_the_word(void)
+{
+	return seen.frames == 2 && seen.frame[1] == (RT_STACK_END | RT_STACK_END_TABLE);
+}
+
+static void expect_of_liar(struct liar *liar, bool (*is_expected)(void))
+{
+	uint64_t end_ns = now_ns() + WAIT_NS;
+
+	do {
+		ask_liar(liar);
+		if (is_expected())
+			return;
+		attend();
+	} while (now_ns() < end_ns);
+	show("seen", &seen);
+	fail_msg("the liar's stack is another");
+}
+
+/* Its own stacks at most, if its own path leads there; and it comes first. */
+static void a_file_that_lies_changes_nobody_elses_stacks(void **state)
+{
+	(void)state;
+	make_bad_library();
+	for (enum lie lie = LIE_MAPPED; lie <= LIE_MOUNTED; lie++) {
+		struct liar liar = start_liar(lie);
+
+		want_of(CALL_GETPPID, liar.pid);
+		expect_of_liar(&liar, lie == LIE_MOUNTED ? is_cut_at_the_word : is_through_the_library);
+		want(CALL_GETPPID);
+		expect_as_witnessed(sort_two);
+		want_of(CALL_GETPPID, liar.pid);
+		expect_of_liar(&liar, lie == LIE_MOUNTED ? is_cut_at_the_word : is_through_the_library);
+		end_liar(&liar);
+		harness_reset(&harness);
+	}
+	unlink(bad_library);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(stacks_are_those_of_the_compilers_unwinder),
 	cmocka_unit_test(a_stack_goes_through_a_signal_handler),
@@ -446,6 +638,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_cannot_be_followed_says_so),
 	cmocka_unit_test(every_sample_is_whole),
 	cmocka_unit_test(tables_are_given_back),
+	cmocka_unit_test(a_file_that_lies_changes_nobody_elses_stacks),
 };
 
 #else

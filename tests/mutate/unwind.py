@@ -2,7 +2,7 @@
 TABLE = "daemon/source/unwind_table.c:"
 LOADER = "daemon/source/bpf_unwind.c:"
 BPF = "kmod/bpf/unwind.bpf.h:"
-ROWS, KERNEL = ["unit/unwind_table"], ["bpf/unwind"]
+ROWS, SHARES, KERNEL = ["unit/unwind_table"], ["unit/bpf_unwind"], ["bpf/unwind"]
 
 MUTANTS = [
     ("unwind-leb-without-a-sign", TABLE + "take_leb", "is_signed && byte & 0x40", "is_signed && byte & 0", ROWS),
@@ -24,8 +24,8 @@ MUTANTS = [
     ("unwind-unknown-instruction-passed-over", TABLE + "run", "		    !run_save(running, operation, &program))\n			return false;",
      "		    !run_save(running, operation, &program))\n			continue;", ROWS),
     ("unwind-restore-restores-nothing", TABLE + "restore", "	if (saved)\n", "	if (false)\n", ROWS),
-    ("unwind-too-many-states", TABLE + "run_place", "		if (running->depth == STATES_MAX)\n", "		if (running->depth > STATES_MAX)\n",
-     ROWS),
+    ("unwind-too-many-states", TABLE + "run_place", "		if (running->depth == UNWIND_STATES_MAX)\n",
+     "		if (running->depth > UNWIND_STATES_MAX)\n", ROWS),
     ("unwind-other-return-register", TABLE + "take_common", "of != RIP || ", "", ROWS),
     ("unwind-common-without-a-bound", TABLE + "take_common",
      " ||\n	    entry.end - entry.at > UNWIND_CIE_BYTES_MAX", "", ROWS),
@@ -34,12 +34,29 @@ MUTANTS = [
     ("unwind-table-of-another-machine", TABLE + "is_of_this_machine", " && header.e_machine == EM_X86_64", "", ROWS),
     ("unwind-memory-that-comes-back-hides-a-missing-row", TABLE + "more_room",
      "	if (rows->too_many || rows->no_memory)\n		return NULL;\n", "", ROWS),
+    ("unwind-table-of-all-with-a-build-id", LOADER + "is_for", "!memcmp(&table->file, file, sizeof(*file))",
+     "!memcmp(table->file.build_id, file->build_id, sizeof(file->build_id))", SHARES),
+    ("unwind-any-file-is-the-mapped-one", LOADER + "is_mapped_file", "answer->inode == file->inode", "answer->inode", SHARES),
+    ("unwind-numbers-that-are-no-disks", LOADER + "is_mapped_file", "major(answer->device) && ", "", SHARES),
+    ("unwind-table-of-any-memory", LOADER + "is_for", " && table->memory == process->memory", "", SHARES),
+    ("unwind-no-table-for-anybody", LOADER + "read_file", "table->state == TABLE_NONE || ", "", SHARES),
+    ("unwind-one-process-has-all-tables", LOADER + "has_share", "tables < UNWIND_PROCESS_TABLES_MAX && ", "", SHARES),
+    ("unwind-one-process-has-all-rows", LOADER + "has_share", " && rows <= UNWIND_PROCESS_ROWS_MAX", "", SHARES),
+    ("unwind-a-file-counts-for-each-mapping", LOADER + "has_share", "is_counted[used])", "false)", SHARES),
+    ("unwind-a-late-file-is-never-tried-again", LOADER + "is_passing", "err == -ETIMEDOUT || ", "", SHARES),
+    ("unwind-no-place-is-for-ever", LOADER + "settle", "process->seen_ns + UNWIND_AGAIN_NS", "0", SHARES),
+    ("unwind-without-a-rest", LOADER + "source_bpf_unwind_work", "UNWIND_REST_TIMES * ", "", SHARES),
+    ("unwind-the-first-holds-the-others", LOADER + "source_bpf_unwind_work", "	else\n",
+     "	else if (unwind->waiting > UNWIND_WAITING_MAX)\n", SHARES),
+    ("unwind-any-error-leads-to-our-tree", LOADER + "ask_for_file", "fd == -ENOENT ?", "fd < 0 ?", SHARES),
+    ("unwind-old-tables-stay-the-kernels", LOADER + "hand_over",
+     "		bpf_map_delete_elem(unwind->processes, &process->pid);\n", "", SHARES),
     ("unwind-blocks-without-rows", LOADER + "make_index", "			block[b].high++;\n", "			break;\n", KERNEL),
     ("unwind-tables-are-kept", "daemon/source/bpf.c:bpf_configure",
      "		source_bpf_unwind_forget(source->maps.unwind);\n", "		(void)source;\n", KERNEL),
     ("unwind-of-the-process-before", BPF + "unwind_in_map", "+ map->offset", "+ 0 * map->offset", KERNEL),
     ("unwind-signal-as-a-call", BPF + "unwind_by_signal", "sp + SIGNAL_RIP", "sp + SIGNAL_RIP - 8", KERNEL),
-    ("unwind-keeps-what-is-no-code", BPF + "unwind_at_map", "			unwind->frames--;\n", "			;\n", KERNEL),
+    ("unwind-keeps-what-is-no-code", BPF + "unwind_leave_code", "		unwind->frames--;\n", "		;\n", KERNEL),
     ("unwind-cut-not-counted", "kmod/bpf/unwind.bpf.h", "		__sync_fetch_and_add(&stacks_cut, 1);\n", "", KERNEL),
     ("unwind-rbp-stays", BPF + "unwind_by_row", "if (!unwind_read(&unwind->bp, saved))", "if (!unwind_read(&saved, saved))",
      KERNEL),

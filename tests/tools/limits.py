@@ -45,7 +45,7 @@ def rows(path, macro):
 def value_of(text, names):
     """A constant expression's value, given those of the names before it."""
     text = re.sub(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
-    return eval(text, {"__builtins__": {}}, names)  # our own table's arithmetic
+    return eval(text.replace("/", "//"), {"__builtins__": {}}, names)  # our own table's arithmetic, in integers
 
 
 def limits():
