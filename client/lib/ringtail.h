@@ -96,20 +96,20 @@ struct ringtail_attachment {
 	unsigned field;			/* string: which field it belongs to */
 	const uint8_t *text;		/* string */
 	size_t text_bytes;
-	const uint64_t *frame;		/* stack: return addresses, innermost first */
+	const uint64_t *frame;		/* stack: return addresses, innermost first; see RINGTAIL_STACK_END */
 	size_t frames;
 };
 
 /*
- * What stands in the place of the outermost frame of a user stack that could not be followed to the thread's first
- * function: RINGTAIL_STACK_END, and the reason in its low bits.
+ * The last frame of a user stack that was followed by .eh_frame, and ends before the thread's first function. It is no
+ * address: RINGTAIL_STACK_END, and the reason in its low bits. Stacks that follow frame pointers have none.
  */
 #define RINGTAIL_STACK_END	0x8000000000000000ull
 
 enum ringtail_stack_end {
-	RINGTAIL_STACK_END_TABLE = 1,	/* nothing tells where this code was called from */
+	RINGTAIL_STACK_END_TABLE = 1,	/* nothing tells where this code was called from, or that is no code */
 	RINGTAIL_STACK_END_RULE = 2,	/* what tells it, for this place in the code, cannot be followed */
-	RINGTAIL_STACK_END_MEMORY = 3,	/* the stack could not be read there */
+	RINGTAIL_STACK_END_MEMORY = 3,	/* the stack could not be read there, or does not grow on */
 };
 
 /* What ringtail_next() returns. */
