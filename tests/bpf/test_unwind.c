@@ -87,7 +87,7 @@ static void want(uint32_t probe)
 
 #define out_of_line	__attribute__((noinline, noclone))
 #define PROFILE		(RT_PROBE_TIMER + RT_TIMER_PROFILE_99HZ)
-#define WAIT_NS		30000000000ull
+#define WAIT_NS		60000000000ull
 
 static struct stack witness;
 static volatile uint64_t sink;
