@@ -40,6 +40,7 @@ enum table_state {
 	TABLE_FREE,
 	TABLE_READY,		/* the kernel has its rows */
 	TABLE_NONE,		/* the file cannot be read, has no rows, or too many: one process's alone */
+	TABLE_LEFT,		/* the kernel may have rows here, which no process uses any more: to be dropped */
 };
 
 /*
@@ -84,8 +85,9 @@ struct source_bpf_unwind {
 	struct finder *finder;
 	int tables, processes;		/* the kernel's maps */
 	struct maps_found *found;	/* what was looked up last */
-	bool is_empty;			/* the kernel has nothing of it */
-	uint64_t rows;			/* of all tables */
+	bool is_empty;			/* the kernel knows no process, and what is left is to be dropped */
+	uint64_t rows;			/* of all tables; not of those that an earlier run has left */
+	unsigned left;			/* tables: TABLE_LEFT */
 	uint64_t rest_ns;		/* until then no file is read */
 	unsigned waiting;
 	struct process wait[UNWIND_WAITING_MAX];	/* the first is worked on, and goes behind the others then */
@@ -100,10 +102,34 @@ static void drop_table(struct source_bpf_unwind *unwind, uint32_t index)
 {
 	struct table *table = &unwind->table[index];
 
-	if (table->state == TABLE_READY)
+	if (table->state == TABLE_READY || table->state == TABLE_LEFT)
 		bpf_map_delete_elem(unwind->tables, &index);
+	unwind->left -= table->state == TABLE_LEFT;
 	unwind->rows -= table->rows + table->blocks;
 	*table = (struct table){0};
+}
+
+/*
+ * Later: in each call that takes something out of a map of maps, the kernel waits for all running programs; that of
+ * Linux 6.1 even if nothing is there, and in each lookup. That is some 10 ms, and these may be a thousand.
+ */
+static void leave_to_be_dropped(struct source_bpf_unwind *unwind, struct table *table)
+{
+	if (table->state == TABLE_READY) {
+		*table = (struct table){.state = TABLE_LEFT, .rows = table->rows, .blocks = table->blocks};
+		unwind->left++;
+	} else if (table->state == TABLE_NONE) {
+		*table = (struct table){0};
+	}
+}
+
+static void drop_one_left(struct source_bpf_unwind *unwind)
+{
+	for (uint32_t i = 0; unwind->left && i < UNWIND_TABLES_MAX; i++)
+		if (unwind->table[i].state == TABLE_LEFT) {
+			drop_table(unwind, i);
+			return;
+		}
 }
 
 static void use_table(struct source_bpf_unwind *unwind, int index)
@@ -121,7 +147,7 @@ static void leave_table(struct source_bpf_unwind *unwind, int index)
 	table->users--;
 	table->used_ns = clock_monotonic();
 	if (!table->users && table->pid)
-		drop_table(unwind, (uint32_t)index);
+		leave_to_be_dropped(unwind, table);
 }
 
 static bool is_for(const struct table *table, const struct file_key *file, const struct process *process)
@@ -140,7 +166,7 @@ static int find_table(const struct source_bpf_unwind *unwind, const struct file_
 	return NOT_ASKED;
 }
 
-/* The one that nobody has used for longest; -1: all are in use. */
+/* The one that nobody has used for longest, those that are left before all; -1: all are in use. */
 static int oldest_unused(const struct source_bpf_unwind *unwind)
 {
 	int oldest = -1;
@@ -644,6 +670,8 @@ int source_bpf_unwind_wait_ms(const struct source_bpf_unwind *unwind)
 {
 	uint64_t now_ns = clock_monotonic();
 
+	if (unwind->left)
+		return 0;
 	if (unwind->waiting)
 		return now_ns >= unwind->rest_ns ? 0 : (int)((unwind->rest_ns - now_ns) / 1000000 + 1);
 	return unwind->knowns ? LOOK_MS : -1;
@@ -667,9 +695,11 @@ static void send_first_behind(struct source_bpf_unwind *unwind)
 
 void source_bpf_unwind_work(struct source_bpf_unwind *unwind)
 {
-	uint64_t now_ns = clock_monotonic(), end_ns;
+	uint64_t now_ns, end_ns;
 
-	forget_old(unwind, now_ns);
+	forget_old(unwind, clock_monotonic());
+	drop_one_left(unwind);
+	now_ns = clock_monotonic();
 	if (!unwind->waiting || now_ns < unwind->rest_ns)
 		return;
 	if (find_tables(unwind, &unwind->wait[0]))
@@ -684,7 +714,7 @@ void source_bpf_unwind_work(struct source_bpf_unwind *unwind)
 
 void source_bpf_unwind_forget(struct source_bpf_unwind *unwind)
 {
-	uint32_t pid, id;
+	uint32_t pid;
 
 	if (unwind->is_empty)
 		return;
@@ -695,11 +725,17 @@ void source_bpf_unwind_forget(struct source_bpf_unwind *unwind)
 		forget_known(unwind, &unwind->known[unwind->knowns - 1]);
 	for (unsigned i = 0; i < UNWIND_PROCESSES_MAX && !bpf_map_get_next_key(unwind->processes, NULL, &pid); i++)
 		bpf_map_delete_elem(unwind->processes, &pid);
-	for (uint32_t i = 0; i < UNWIND_TABLES_MAX; i++) {
-		drop_table(unwind, i);
-		if (!bpf_map_lookup_elem(unwind->tables, &i, &id))
-			bpf_map_delete_elem(unwind->tables, &i);
-	}
+	for (unsigned i = 0; i < UNWIND_TABLES_MAX; i++)
+		leave_to_be_dropped(unwind, &unwind->table[i]);
+}
+
+/* An earlier run has put there what it likes. */
+static void adopt(struct source_bpf_unwind *unwind)
+{
+	for (unsigned i = 0; i < UNWIND_TABLES_MAX; i++)
+		unwind->table[i].state = TABLE_LEFT;
+	unwind->left = UNWIND_TABLES_MAX;
+	source_bpf_unwind_forget(unwind);
 }
 
 struct source_bpf_unwind *source_bpf_unwind_create(const struct source_bpf_objects *objects, bool are_adopted,
@@ -711,12 +747,13 @@ struct source_bpf_unwind *source_bpf_unwind_create(const struct source_bpf_objec
 		return NULL;
 	unwind->objects = objects;
 	unwind->finder = HAS_TABLES ? finder : NULL;
-	unwind->is_empty = !are_adopted;
 	unwind->tables = source_bpf_objects_inner(objects, "unwind_tables");
 	unwind->processes = source_bpf_objects_inner(objects, "unwind_processes");
 	unwind->found = malloc(sizeof(*unwind->found));
 	if (unwind->found) {
-		source_bpf_unwind_forget(unwind);
+		if (HAS_TABLES && are_adopted)
+			adopt(unwind);
+		unwind->is_empty = true;
 		return unwind;
 	}
 	free(unwind);

@@ -19,8 +19,8 @@ struct source_bpf_objects;
 struct source_bpf_unwind;
 
 /*
- * Adopted objects have what an earlier run has put there, and lose it. `finder` may be NULL: then there are no
- * tables. Both are borrowed. NULL: no memory.
+ * Adopted objects have what an earlier run has put there, and lose it: its processes now, its tables in the turns that
+ * come. `finder` may be NULL: then there are no tables. Both are borrowed. NULL: no memory.
  */
 struct source_bpf_unwind *source_bpf_unwind_create(const struct source_bpf_objects *objects, bool are_adopted,
 						   struct finder *finder);
@@ -37,10 +37,10 @@ void source_bpf_unwind_take(struct source_bpf_unwind *unwind);
 /* When source_bpf_unwind_work() has something to do, in ms; -1: never. */
 int source_bpf_unwind_wait_ms(const struct source_bpf_unwind *unwind);
 
-/* Reads a file, or hands over the mappings of a process; forgets processes without stacks. */
+/* Reads a file, or hands over the mappings of a process; forgets processes without stacks; drops a table. */
 void source_bpf_unwind_work(struct source_bpf_unwind *unwind);
 
-/* Nobody wants user stacks: gives all memory back. */
+/* Nobody wants user stacks: at once the kernel follows none, and the turns that come give all memory back. */
 void source_bpf_unwind_forget(struct source_bpf_unwind *unwind);
 
 #endif

@@ -53,6 +53,9 @@ static struct {
 	uint32_t table[MAPS_PER_PROCESS_MAX];
 } process[PIDS];
 
+/* Calls on the map of tables that take something out of it or read there: an old kernel waits in each. */
+static unsigned waits;
+
 int __wrap_source_bpf_objects_inner(const struct source_bpf_objects *objects, const char *name);
 int __wrap_source_bpf_objects_inner(const struct source_bpf_objects *objects, const char *name)
 {
@@ -77,6 +80,7 @@ int __wrap_bpf_map_lookup_elem(int fd, const void *key, void *value);
 int __wrap_bpf_map_lookup_elem(int fd, const void *key, void *value)
 {
 	(void)key;
+	waits += fd == TABLES;
 	if (fd != FOUND)
 		return -ENOENT;
 	memcpy(value, &found, sizeof(found));
@@ -122,6 +126,7 @@ int __wrap_bpf_map_delete_elem(int fd, const void *key)
 {
 	uint32_t number = *(const uint32_t *)key;
 
+	waits += fd == TABLES;
 	if (fd == PROCESSES)
 		process[number].memory = process[number].mappings = 0;
 	else
@@ -132,7 +137,13 @@ int __wrap_bpf_map_delete_elem(int fd, const void *key)
 int __wrap_bpf_map_get_next_key(int fd, const void *key, void *next);
 int __wrap_bpf_map_get_next_key(int fd, const void *key, void *next)
 {
-	(void)fd, (void)key, (void)next;
+	assert_int_equal(fd, PROCESSES);
+	assert_null(key);
+	for (uint32_t pid = 0; pid < PIDS; pid++)
+		if (process[pid].memory) {
+			memcpy(next, &pid, sizeof(pid));
+			return 0;
+		}
 	return -ENOENT;
 }
 
@@ -295,14 +306,20 @@ static int setup(void **state)
 	return unwind ? 0 : -1;
 }
 
+static void expect_no_process(void)
+{
+	for (unsigned i = 0; i < PIDS; i++)
+		assert_int_equal(process[i].memory, 0);
+}
+
 /* Whatever came before: nothing of it stays. */
 static int teardown(void **state)
 {
 	(void)state;
 	source_bpf_unwind_forget(unwind);
+	expect_no_process();
+	work_to_the_end();
 	assert_int_equal(tables_there(), 0);
-	for (unsigned i = 0; i < PIDS; i++)
-		assert_int_equal(process[i].memory, 0);
 	source_bpf_unwind_destroy(unwind);
 	return 0;
 }
@@ -369,6 +386,7 @@ static void such_a_table_goes_with_its_process(void **state)
 	now_ns += UNWIND_PROCESS_NS + 1;
 	source_bpf_unwind_work(unwind);
 	assert_int_equal(process[1].memory, 0);
+	work_to_the_end();
 	assert_int_equal(tables_there(), 0);
 }
 
@@ -622,6 +640,92 @@ static void few_processes_wait(void **state)
 	assert_int_equal(tables_of(UNWIND_WAITING_MAX + 1), 1);
 }
 
+/* ---- What goes again -------------------------------------------------------------------------- */
+
+/* Each drop may wait for what runs in the kernel: the loader does not wait for all of them at once. */
+static void tables_go_one_in_a_turn(void **state)
+{
+	(void)state;
+	take_and_work(1, 100, 3);
+	answers.more_inode = 1;
+	take_and_work(2, 200, 3);
+	waits = 0;
+	source_bpf_unwind_forget(unwind);
+	expect_no_process();
+	assert_int_equal(waits, 0);
+	for (unsigned left = 6; left; left--) {
+		assert_int_equal(tables_there(), left);
+		assert_int_equal(source_bpf_unwind_wait_ms(unwind), 0);
+		source_bpf_unwind_work(unwind);
+	}
+	assert_int_equal(tables_there(), 0);
+	assert_int_equal(waits, 6);
+	assert_int_equal(source_bpf_unwind_wait_ms(unwind), -1);
+}
+
+/* While they go, nobody follows them, and others have their places. */
+static void a_table_that_is_to_go_is_nobodys(void **state)
+{
+	(void)state;
+	for (int is_ours = 0; is_ours < 2; is_ours++) {
+		answers.more_inode = (uint64_t)is_ours;
+		answers.mark = 9;
+		take_and_work(1, 100, 2);
+		source_bpf_unwind_forget(unwind);
+		answers.mark = 1;
+		take(1, 100, 2);
+		work_to_the_end();
+		assert_int_equal(mark_of(1), 1);
+		assert_int_equal(tables_there(), 2);
+		source_bpf_unwind_forget(unwind);
+	}
+	assert_int_equal(asked, 8);
+}
+
+/* Their rows count as long as the kernel has them. */
+static void tables_that_are_to_go_have_their_memory(void **state)
+{
+	(void)state;
+	answers.rows = UNWIND_PROCESS_ROWS_MAX / 3;
+	take_and_work(1, 100, 3);
+	take_and_work(2, 200, 2);
+	assert_int_equal(tables_there(), 5);
+	source_bpf_unwind_forget(unwind);
+	answers.rows = UNWIND_PROCESS_ROWS_MAX;
+	take(3, 300, 1);
+	work();
+	assert_int_equal(tables_of(3), 1);
+	assert_int_equal(tables_there(), 3);	/* two of the five, and the one for which there was no room beside more */
+	work_to_the_end();
+	assert_int_equal(tables_there(), 1);
+}
+
+static void tables_of_an_earlier_run_go_one_in_a_turn(void **state)
+{
+	(void)state;
+	source_bpf_unwind_destroy(unwind);
+	for (unsigned i = 0; i < UNWIND_TABLES_MAX; i++)
+		table[i] = (typeof(table[0])){.is_there = true, .mark = 9};
+	for (uint32_t pid = 1; pid < PIDS; pid++)
+		process[pid].memory = process[pid].mappings = 1;
+	waits = 0;
+	unwind = source_bpf_unwind_create(&objects, true, &finder);
+	assert_non_null(unwind);
+	expect_no_process();
+	assert_int_equal(waits, 0);
+	/* Nor does who comes now wait for that. */
+	take(1, 100, 2);
+	work();
+	work();
+	assert_int_equal(tables_of(1), 2);
+	assert_int_equal(mark_of(1), 1);
+	assert_int_equal(waits, 2);
+	work_to_the_end();
+	assert_int_equal(mark_of(1), 1);
+	assert_int_equal(tables_there(), 2);
+	assert_int_equal(waits, UNWIND_TABLES_MAX);
+}
+
 static void without_memory_it_is_left_out(void **state)
 {
 	bool is_there = false;
@@ -665,6 +769,10 @@ static const struct CMUnitTest tests[] = {
 	CASE(a_process_with_many_files_does_not_hold_the_others),
 	CASE(a_file_that_is_late_is_tried_again),
 	CASE(few_processes_wait),
+	CASE(tables_go_one_in_a_turn),
+	CASE(a_table_that_is_to_go_is_nobodys),
+	CASE(tables_that_are_to_go_have_their_memory),
+	CASE(tables_of_an_earlier_run_go_one_in_a_turn),
 	CASE(without_memory_it_is_left_out),
 };
 
