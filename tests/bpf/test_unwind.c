@@ -27,6 +27,7 @@
 #define TURNS_MAX	1000
 
 static struct harness harness;
+static struct finder finder;
 
 struct stack {
 	unsigned frames;
@@ -230,12 +231,14 @@ static void be_signalled_on_another_stack(void)
 
 /* ---- Tests ------------------------------------------------------------------------------------ */
 
+/* Until tables_are_given_back, each test leaves the tables to the next: to read all files takes two seconds. */
+
 static void stacks_are_those_of_the_compilers_unwinder(void **state)
 {
 	(void)state;
 	want(CALL_GETPPID);
 	expect_as_witnessed(sort_two);
-	harness_reset(&harness);
+	harness_drain(&harness, NULL, NULL);
 }
 
 static void a_stack_goes_through_a_signal_handler(void **state)
@@ -247,7 +250,7 @@ static void a_stack_goes_through_a_signal_handler(void **state)
 	want(CALL_GETPPID);
 	expect_as_witnessed(be_signalled);
 	expect_as_witnessed(be_signalled_on_another_stack);
-	harness_reset(&harness);
+	harness_drain(&harness, NULL, NULL);
 }
 
 /* Code that no table has, because it is made here. Each calls getppid. */
@@ -295,7 +298,7 @@ static void code_without_a_table_is_left_by_its_frame_pointer(void **state)
 	made = MADE_WITH_POINTER;
 	want(CALL_GETPPID);
 	expect_as_witnessed(call_made);
-	harness_reset(&harness);
+	harness_drain(&harness, NULL, NULL);
 }
 
 static void expect_end(enum made code, uint64_t end)
@@ -324,7 +327,7 @@ static void what_cannot_be_followed_says_so(void **state)
 	expect_end(MADE_FROM_NOWHERE, RT_STACK_END_TABLE);
 	assert_int_equal(source_bpf.stats(harness.source, &after), 0);
 	assert_int_equal(after.stacks_cut, before.stacks_cut + 2);
-	harness_reset(&harness);
+	harness_drain(&harness, NULL, NULL);
 }
 
 /* A function of pushes and pops, so that many samples lie where its frame is made and unmade. */
@@ -423,7 +426,7 @@ static void every_sample_is_whole(void **state)
 	printf("%u samples, %u whole\n", samples.all, samples.whole);
 	assert_true(samples.whole >= SAMPLES);
 	assert_int_equal(samples.bad, 0);
-	harness_reset(&harness);
+	harness_drain(&harness, NULL, NULL);
 }
 
 static bool maps_are_of_this_process(void)
@@ -535,54 +538,76 @@ static void begin_lie(enum lie lie)
 		_exit(1);
 }
 
-struct liar {
-	pid_t pid;
+static struct {
+	pid_t pid;		/* 0: there is none */
 	int asks, answers;
-};
+} liar;
 
 /* Makes the call as often as it gets a byte. */
-static struct liar start_liar(enum lie lie)
+static _Noreturn void lie_when_asked(enum lie lie, int asks, int answers)
 {
-	int asks[2], answers[2];
-	struct liar liar;
 	char byte;
 
-	assert_int_equal(pipe(asks), 0);
-	assert_int_equal(pipe(answers), 0);
-	liar = (struct liar){ .pid = fork(), .asks = asks[1], .answers = answers[0] };
-	assert_true(liar.pid >= 0);
-	if (liar.pid) {
-		close(asks[0]);
-		close(answers[1]);
-		return liar;
-	}
-	close(asks[1]);
+	/* The finder ends when nobody has the other end of its socket. */
+	close(finder.socket);
 	begin_lie(lie);
-	while (read(asks[0], &byte, 1) == 1) {
+	while (read(asks, &byte, 1) == 1) {
 		call_above_a_word(syscall, SYS_getppid);
-		if (write(answers[1], &byte, 1) != 1)
+		if (write(answers, &byte, 1) != 1)
 			break;
 	}
 	_exit(0);
 }
 
-static void end_liar(struct liar *liar)
+static void start_liar(enum lie lie)
 {
-	int status;
+	int asks[2], answers[2];
 
-	close(liar->asks);
-	close(liar->answers);
-	assert_int_equal(waitpid(liar->pid, &status, 0), liar->pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(pipe(asks), 0);
+	assert_int_equal(pipe(answers), 0);
+	liar.pid = fork();
+	assert_true(liar.pid >= 0);
+	if (!liar.pid) {
+		close(asks[1]);
+		lie_when_asked(lie, asks[0], answers[1]);
+	}
+	close(asks[0]);
+	close(answers[1]);
+	liar.asks = asks[1];
+	liar.answers = answers[0];
 }
 
-static void ask_liar(struct liar *liar)
+/* Its status. */
+static int end_liar(void)
+{
+	int status = 0;
+
+	close(liar.asks);
+	close(liar.answers);
+	waitpid(liar.pid, &status, 0);
+	liar.pid = 0;
+	return status;
+}
+
+/* After a failure, too. */
+static int leave_no_liar(void **state)
+{
+	(void)state;
+	if (liar.pid > 0) {
+		kill(liar.pid, SIGKILL);
+		end_liar();
+	}
+	unlink(bad_library);
+	return 0;
+}
+
+static void ask_liar(void)
 {
 	char byte = 0;
 
 	seen.frames = 0;
-	assert_int_equal(write(liar->asks, &byte, 1), 1);
-	assert_int_equal(read(liar->answers, &byte, 1), 1);
+	assert_int_equal(write(liar.asks, &byte, 1), 1);
+	assert_int_equal(read(liar.answers, &byte, 1), 1);
 	harness_drain(&harness, see_call, NULL);
 }
 
@@ -597,12 +622,12 @@ static bool is_cut_at_the_word(void)
 	return seen.frames == 2 && seen.frame[1] == (RT_STACK_END | RT_STACK_END_TABLE);
 }
 
-static void expect_of_liar(struct liar *liar, bool (*is_expected)(void))
+static void expect_of_liar(bool (*is_expected)(void))
 {
 	uint64_t end_ns = now_ns() + WAIT_NS;
 
 	do {
-		ask_liar(liar);
+		ask_liar();
 		if (is_expected())
 			return;
 		attend();
@@ -617,18 +642,18 @@ static void a_file_that_lies_changes_nobody_elses_stacks(void **state)
 	(void)state;
 	make_bad_library();
 	for (enum lie lie = LIE_MAPPED; lie <= LIE_MOUNTED; lie++) {
-		struct liar liar = start_liar(lie);
+		bool (*is_expected)(void) = lie == LIE_MOUNTED ? is_cut_at_the_word : is_through_the_library;
 
+		start_liar(lie);
 		want_of(CALL_GETPPID, liar.pid);
-		expect_of_liar(&liar, lie == LIE_MOUNTED ? is_cut_at_the_word : is_through_the_library);
+		expect_of_liar(is_expected);
 		want(CALL_GETPPID);
 		expect_as_witnessed(sort_two);
 		want_of(CALL_GETPPID, liar.pid);
-		expect_of_liar(&liar, lie == LIE_MOUNTED ? is_cut_at_the_word : is_through_the_library);
-		end_liar(&liar);
+		expect_of_liar(is_expected);
+		assert_int_equal(end_liar(), 0);
 		harness_reset(&harness);
 	}
-	unlink(bad_library);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -638,7 +663,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_cannot_be_followed_says_so),
 	cmocka_unit_test(every_sample_is_whole),
 	cmocka_unit_test(tables_are_given_back),
-	cmocka_unit_test(a_file_that_lies_changes_nobody_elses_stacks),
+	cmocka_unit_test_teardown(a_file_that_lies_changes_nobody_elses_stacks, leave_no_liar),
 };
 
 #else
@@ -666,7 +691,6 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-	struct finder finder;
 	struct error error;
 	int failed;
 
