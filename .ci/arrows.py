@@ -30,8 +30,9 @@ DOORS = {
     "kmod/module": "",
     "proto": "backoff batch_counts batch_decode batch_encode batch_layout build cursor frame limits losses message "
              "ringtail-probe ringtail.pb-c segment tls wire",
-    "query": "argument bpf_host constant container digits elf_symbols error file_text filter glob message_text nearest "
-             "probe_filter probe_set quantity socket_text structure_text tally user_names utf8 visible",
+    "query": "argument bpf_host constant container digits elf_symbols error file_text filter glob kernel_names "
+             "message_text nearest probe_filter probe_set quantity socket_text structure_text tally user_names "
+             "utf8 visible",
     "daemon/base": "allowance clock counters counters.def descriptor frame_ref gzip json_text limits log mailbox random trace_id",
     "daemon/disk": "disk thread",
     "daemon/host": "identity machine privileges resolver sandbox secret_file service_manager watchdog",

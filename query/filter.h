@@ -48,7 +48,8 @@ struct filter_texts {
  * Of a text that is cut or was not recorded a comparison may be undecided (filter_text.h): an event passes
  * unless the filter says no whatever the text is.
  * Numbers: decimal, 0x, with a unit ns us ms s / KiB MiB GiB (1.5ms); and the names of constants in the kernel's
- * headers: O_WRONLY, SIGKILL, AF_INET (query/constants.def).
+ * headers: O_WRONLY, SIGKILL, AF_INET (query/constants.def). Beside a field, what the kernel's print format calls its
+ * numbers (kernel_names.h), in quotes or not: vec == RCU, gfp_flags & __GFP_ZERO; this comes before all other names.
  *
  * Text longer than FILTER_BYTES_MAX, or nested or longer than its bounds, is an error like any
  * other: -EINVAL, with the column and the nearest known name. An empty text is NULL and 0.

@@ -11,6 +11,7 @@
 #include "query/filter_token.h"
 #include "query/filter_tree.h"
 #include "query/glob.h"
+#include "query/kernel_names.h"
 #include "query/nearest.h"
 #include "query/socket_text.h"
 #include "query/user_names.h"
@@ -18,20 +19,24 @@
 /*
  * ---- Names -------------------------------------------------------------------------------------
  *
- * Four kinds: what every event has (pid, comm), fields of the catalog (fd, filename), and names of
+ * Five kinds: what every event has (pid, comm), fields of the catalog (fd, filename), and names of
  * errors (ENOENT) and of constants (O_WRONLY), which are numbers. Where a field has the name of
- * something that every event has, `arg.pid` is the field.
+ * something that every event has, `arg.pid` is the field. What the kernel's print format calls the
+ * numbers of a field (RCU, of vec) are names beside that field alone, and come before all others.
  */
 
 enum meaning {
 	MEANS_SUBJECT,
 	MEANS_ERRNO,
 	MEANS_CONSTANT,		/* O_WRONLY, SIGKILL: query/constant.h */
+	MEANS_NOTHING,		/* yet: perhaps a field on the other side has a number of that name */
 };
 
 #define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
 #define FIELD_PREFIX	"arg."
 #define ERRNO_LIBC_MAX	256	/* libc names none beyond */
+#define NAMES_LISTED_MAX	5	/* where no name is near */
+#define NAMES_OFFERED_MAX	(16u << 10)	/* of the numbers of a field, beside one that is wrong */
 
 static const struct {
 	const char *name;
@@ -199,14 +204,76 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 	return found;
 }
 
+/* Whether any probe has a field of that name, of whatever type. */
+static bool has_field(const Ringtail__V1__Catalog *catalog, const char *name)
+{
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		for (size_t k = 0; k < catalog->probe[i]->n_field && k < PROBE_FIELDS_MAX; k++)
+			if (catalog->probe[i]->id < RT_PROBE_MAX &&
+			    is_field(catalog->probe[i]->field[k], name, FIELD_NAMED))
+				return true;
+	return false;
+}
+
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static int refuse_name(const char *name, unsigned column, const Ringtail__V1__Catalog *catalog,
-		       struct error *error)
+/* Before the first of the probe's names for numbers of the field. False: it cannot have any. */
+static bool begin_kernel_names(struct kernel_names *names, const struct filter_field *field,
+			       const Ringtail__V1__Probe *probe)
 {
-	char text[NEAREST_TEXT_BYTES];
+	if (probe->id >= RT_PROBE_PROGRAM || field->place[probe->id].index >= probe->n_field)
+		return false;
+	kernel_names_begin(names, kernel_names_format(probe), probe->field[field->place[probe->id].index]->name);
+	return true;
+}
+
+/* Offers what print formats call the numbers of the field: so many of them that it takes little time. */
+static void offer_kernel_names(struct nearest *nearest, const struct filter_field *field,
+			       const Ringtail__V1__Catalog *catalog)
+{
+	char text[NEAREST_NAME_BYTES];
+	struct kernel_names names;
+	struct kernel_name name;
+	unsigned left = NAMES_OFFERED_MAX;
+
+	for (size_t i = 0; left && i < catalog->n_probe; i++) {
+		if (!begin_kernel_names(&names, field, catalog->probe[i]))
+			continue;
+		while (left && kernel_names_next(&names, &name)) {
+			left--;
+			snprintf(text, sizeof(text), "%.*s", (int)name.bytes, name.text);
+			if (name.bytes)
+				nearest_offer(nearest, text);
+		}
+	}
+}
+
+/* "`HI`, `TIMER`": what the first print format that has some calls the numbers of the field. False: none has. */
+static bool list_kernel_names(char *text, const struct filter_field *field, const Ringtail__V1__Catalog *catalog)
+{
+	struct kernel_names names;
+	struct kernel_name name;
+	size_t bytes = 0;
+
+	for (size_t i = 0; !bytes && i < catalog->n_probe; i++) {
+		if (!begin_kernel_names(&names, field, catalog->probe[i]))
+			continue;
+		for (unsigned n = 0; n < NAMES_LISTED_MAX && kernel_names_next(&names, &name); n++)
+			bytes += (size_t)sprintf(text + bytes, "%s`%.*s`", n ? ", " : "",
+						 (int)(name.bytes < NEAREST_NAME_BYTES ? name.bytes : NEAREST_NAME_BYTES),
+						 name.text);
+	}
+	return bytes;
+}
+
+/* `of`: the field that it is compared with, if there is one. */
+static int refuse_name(const char *name, const struct filter_field *of, unsigned column,
+		       const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	char text[NAMES_LISTED_MAX * (NEAREST_NAME_BYTES + 8)];
 	struct nearest nearest;
 
+	_Static_assert(sizeof(text) >= NEAREST_TEXT_BYTES, "the nearest names fit, too");
 	filter_refuse(error, column, "filter-unknown-name", "no name is called `%.60s`", name);
 	for (size_t i = 0; i < COUNT(operators); i++) {
 		if (strcmp(name, operators[i].word) == 0) {
@@ -215,6 +282,8 @@ static int refuse_name(const char *name, unsigned column, const Ringtail__V1__Ca
 		}
 	}
 	nearest_init(&nearest, name);
+	if (of)
+		offer_kernel_names(&nearest, of, catalog);
 	for (size_t i = 0; i < COUNT(subjects); i++)
 		nearest_offer(&nearest, subjects[i].name);
 	for (size_t i = 0; i < COUNT(typed); i++)
@@ -233,6 +302,8 @@ static int refuse_name(const char *name, unsigned column, const Ringtail__V1__Ca
 	}
 	if (nearest_text(&nearest, text))
 		error_hint(error, "did you mean %s?", text);
+	else if (of && list_kernel_names(text, of, catalog))
+		error_hint(error, "numbers of `%.60s` have names such as %s", of->name, text);
 	else
 		error_hint(error, "text stands in quotes; `tracectl list` shows the arguments");
 	return -EINVAL;
@@ -278,7 +349,7 @@ static int use_field(const char *name, enum filter_field_sort sort, unsigned col
 	field->sort = sort;
 	field->is_string = !catalog && sort == FIELD_NAMED && !is_typed(name);
 	if (!find_places(field, catalog, &is_array) && sort == FIELD_NAMED && !is_typed(name))
-		return is_array ? refuse_array(name, column, error) : refuse_name(name, column, catalog, error);
+		return is_array ? refuse_array(name, column, error) : refuse_name(name, NULL, column, catalog, error);
 	*used = field;
 	return 0;
 }
@@ -289,8 +360,8 @@ const char *filter_field_name(const char *name)
 }
 
 /*
- * What the token, a TOKEN_NAME, stands for: *subject, or *number. 0 and *meaning, or -EINVAL with
- * the nearest names. Fields go to the tree.
+ * What the token, a TOKEN_NAME, stands for: *subject, or *number. 0 and *meaning, or -EINVAL.
+ * Fields go to the tree.
  */
 static int resolve_name(const struct filter_token *token, const Ringtail__V1__Catalog *catalog,
 			struct filter_tree *tree, enum meaning *meaning,
@@ -323,6 +394,10 @@ static int resolve_name(const struct filter_token *token, const Ringtail__V1__Ca
 	}
 	if (constant_find(name, number)) {
 		*meaning = MEANS_CONSTANT;
+		return 0;
+	}
+	if (catalog && !is_typed(filter_field_name(name)) && !has_field(catalog, filter_field_name(name))) {
+		*meaning = MEANS_NOTHING;
 		return 0;
 	}
 	return use_field(filter_field_name(name), FIELD_NAMED, token->column, catalog, tree, &subject->field, error);
@@ -360,8 +435,13 @@ struct operand {
 		OPERAND_BITS,		/* of a number: subject & mask */
 		OPERAND_ERRNO,		/* ENOENT or -ENOENT: a number for few subjects */
 		OPERAND_TEXT,
+		OPERAND_NAME,		/* which means nothing but perhaps a number of a field */
 	} kind;
 	unsigned column;
+	const char *name;		/* as it is written, not terminated; NULL: it is no name */
+	size_t name_bytes;
+	const char *mask_name;		/* of BITS: what is behind &, likewise */
+	size_t mask_name_bytes;
 	struct filter_subject subject;
 	filter_number number;
 	uint64_t mask;
@@ -675,12 +755,246 @@ static int compare_number(struct filter_tree *tree, const struct operand *left,
 	return 0;
 }
 
+/* ---- Names of a field's numbers -------------------------------------------------------------- */
+
+#define CHOICES_MAX	8u	/* numbers that a name has in the fields of that name */
+
+/* Of some of the probes that have the field: which of its bits are compared with which number. */
+struct choice {
+	uint64_t mask;			/* UINT64_MAX: the whole field, with its sign */
+	filter_number number;
+	struct probe_set probes;
+};
+
+static bool is_number_field(const struct operand *operand)
+{
+	return (operand->kind == OPERAND_SUBJECT || operand->kind == OPERAND_BITS) &&
+	       operand->subject.kind == SUBJECT_FIELD && operand->subject.field->sort == FIELD_NAMED;
+}
+
+/* How often a format is read for it: once as it is, and once for each of its flags. */
+static size_t readings_of(const char *name, size_t bytes)
+{
+	size_t readings = 1;
+
+	for (size_t i = 0; i < bytes && readings <= KERNEL_FLAGS_MAX; i++)
+		readings += name[i] == '|';
+	return readings;
+}
+
+/* What the probe's print format says of a name beside the field. What programs bring is no format of the kernel's. */
+static bool find_number(struct filter_tree *tree, const Ringtail__V1__Probe *probe, const struct filter_field *field,
+			const char *name, size_t bytes, uint64_t *mask, uint64_t *value)
+{
+	const char *format = kernel_names_format(probe);
+	struct filter_place place;
+
+	if (!name || !*format || probe->id >= RT_PROBE_PROGRAM)
+		return false;
+	place = field->place[probe->id];
+	if (place.index >= probe->n_field || place.text_bytes != TEXT_POINTED ||
+	    probe_set_test(&field->strings, probe->id) || tree->print_bytes > FILTER_PRINT_BYTES_MAX)
+		return false;
+	tree->print_bytes += strlen(format) * readings_of(name, bytes);
+	return kernel_names_find(format, probe->field[place.index]->name, name, bytes, mask, value);
+}
+
+/* Whether the name is a number of the field, by the print format of any probe. */
+static bool has_number(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog, const struct operand *operand,
+		       const char *name, size_t bytes)
+{
+	uint64_t mask, value;
+
+	for (size_t i = 0; catalog && is_number_field(operand) && i < catalog->n_probe; i++)
+		if (find_number(tree, catalog->probe[i], operand->subject.field, name, bytes, &mask, &value))
+			return true;
+	return false;
+}
+
+/* As the field's own width and sign have it. */
+static filter_number number_in(struct filter_place place, uint64_t value)
+{
+	value <<= place.shift;
+	return place.is_signed ? (filter_number)((int64_t)value >> place.shift) : (filter_number)(value >> place.shift);
+}
+
+/*
+ * What is compared with what, of one probe. A print format computes in 64 bits: of its numbers, those are compared that
+ * the field has. False: one of the names is no number of its field.
+ */
+static bool choose(struct filter_tree *tree, const Ringtail__V1__Probe *probe, const struct operand *left,
+		   const struct operand *right, struct choice *choice)
+{
+	const struct filter_field *field = left->subject.field;
+	struct filter_place place = field->place[probe->id];
+	uint64_t width = UINT64_MAX >> place.shift, mask, value;
+
+	choice->mask = left->kind == OPERAND_BITS ? left->mask : UINT64_MAX;
+	if (left->kind == OPERAND_BITS &&
+	    find_number(tree, probe, field, left->mask_name, left->mask_name_bytes, &mask, &value))
+		choice->mask = value & width;
+	choice->number = right->number;
+	if (!find_number(tree, probe, field, right->name, right->name_bytes, &mask, &value))
+		return choice->mask && right->kind == OPERAND_NUMBER;
+	if (left->kind != OPERAND_BITS)
+		choice->mask = (mask & width) == width ? UINT64_MAX : mask & width;
+	choice->number = choice->mask == UINT64_MAX ? number_in(place, value) : (filter_number)(value & width);
+	return choice->mask;
+}
+
+/* Adds the probe to those with the same choice. */
+static int add_choice(unsigned column, struct choice *choices, unsigned *count, const struct choice *choice,
+		      uint32_t id, struct error *error)
+{
+	unsigned i = 0;
+
+	while (i < *count && (choices[i].mask != choice->mask || choices[i].number != choice->number))
+		i++;
+	if (i == CHOICES_MAX) {
+		filter_refuse(error, column, "filter-many-numbers",
+			      "this name has more than %u numbers, in the fields of that name", CHOICES_MAX);
+		error_hint(error, "write the number that is meant");
+		return -EINVAL;
+	}
+	if (i == *count) {
+		choices[i] = (struct choice){ .mask = choice->mask, .number = choice->number };
+		++*count;
+	}
+	probe_set_add(&choices[i].probes, id);
+	return 0;
+}
+
+/* The tree's set of just these probes, made if there is none: a list of names has one for all of them. */
+static int use_set(struct filter_tree *tree, unsigned column, const struct probe_set *probes,
+		   const struct probe_set **used, struct error *error)
+{
+	struct probe_set *set;
+	int err;
+
+	for (unsigned i = 0; i < tree->sets; i++) {
+		if (probe_set_equal(tree->set[i], probes)) {
+			*used = tree->set[i];
+			return 0;
+		}
+	}
+	err = filter_tree_set(tree, column, &set, error);
+	if (err)
+		return err;
+	*set = *probes;
+	*used = set;
+	return 0;
+}
+
+static int compare_choice(struct filter_tree *tree, const struct operand *left, enum filter_op op,
+			  const struct choice *choice, struct filter_node **node, struct error *error)
+{
+	bool is_whole = choice->mask == UINT64_MAX;
+	int err = filter_tree_node(tree, is_whole ? NODE_NUMBER : NODE_BITS, left->column, node, error);
+
+	if (err)
+		return err;
+	(*node)->op = op;
+	(*node)->left = left->subject;
+	(*node)->mask = is_whole ? 0 : choice->mask;
+	(*node)->number = choice->number;
+	return 0;
+}
+
+/* The comparison, of the choice's probes alone, as one more child of *any. */
+static int compare_choice_of_probes(struct filter_tree *tree, const struct operand *left, enum filter_op op,
+				    const struct choice *choice, struct filter_node *any, struct error *error)
+{
+	struct filter_node *both, *probes, *compare;
+	int err = filter_tree_node(tree, NODE_AND, left->column, &both, error);
+
+	if (!err)
+		err = filter_tree_node(tree, NODE_PROBES, left->column, &probes, error);
+	if (!err)
+		err = use_set(tree, left->column, &choice->probes, &probes->probes, error);
+	if (!err)
+		err = compare_choice(tree, left, op, choice, &compare, error);
+	if (err)
+		return err;
+	filter_node_add(both, probes);
+	filter_node_add(both, compare);
+	filter_node_add(any, both);
+	return 0;
+}
+
+static int refuse_order(const struct operand *right, struct error *error)
+{
+	filter_refuse(error, right->column, "filter-bits", "bits are compared with a number, by ==, != or in");
+	error_hint(error, "as in flags & O_ACCMODE == O_RDONLY");
+	return -EINVAL;
+}
+
+static int refuse_no_choice(const struct operand *left, struct error *error)
+{
+	filter_refuse(error, left->column, "filter-bits",
+		      "no bit is set in what stands behind &, or no probe's field has both names");
+	error_hint(error, "write a number for one of the names");
+	return -EINVAL;
+}
+
+/*
+ * A field, or bits of it, with a number, of which at least one is a name of the kernel's print format. The same name
+ * may be another number in another probe; of a probe whose format lacks it, it is the constant, or nothing.
+ */
+static int compare_names(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog, const struct operand *left,
+			 enum filter_op op, const struct operand *right, struct filter_node **node,
+			 struct error *error)
+{
+	struct choice choices[CHOICES_MAX], choice;
+	unsigned count = 0;
+	bool is_everywhere = true;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id >= RT_PROBE_MAX || left->subject.field->place[probe->id].index == FIELD_ABSENT)
+			continue;
+		if (choose(tree, probe, left, right, &choice))
+			err = add_choice(right->column, choices, &count, &choice, probe->id, error);
+		else
+			is_everywhere = false;
+	}
+	for (unsigned i = 0; !err && i < count; i++)
+		if (choices[i].mask != UINT64_MAX && op != FILTER_EQ && op != FILTER_NE)
+			err = refuse_order(right, error);
+	if (!err && !count)
+		err = refuse_no_choice(left, error);
+	if (err)
+		return err;
+	if (count == 1 && is_everywhere)
+		return compare_choice(tree, left, op, &choices[0], node, error);
+	err = filter_tree_node(tree, NODE_OR, left->column, node, error);
+	for (unsigned i = 0; !err && i < count; i++)
+		err = compare_choice_of_probes(tree, left, op, &choices[i], *node, error);
+	return err;
+}
+
+/* A name that is nothing else, and no number of the field that it stands beside. */
+static int refuse_operand(const struct operand *operand, const struct operand *beside,
+			  const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	char name[NAME_BYTES_MAX + 1];
+
+	snprintf(name, sizeof(name), "%.*s", (int)operand->name_bytes, operand->name);
+	return refuse_name(filter_field_name(name), beside && is_number_field(beside) ? beside->subject.field : NULL,
+			   operand->column, catalog, error);
+}
+
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
 /* subject & mask, into *operand. -EINVAL with *error if it is text, or no bit could be set. */
-static int mask_operand(struct operand *operand, const struct operand *mask,
-			struct error *error)
+static int mask_operand(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog, struct operand *operand,
+			const struct operand *mask, struct error *error)
 {
+	bool has_mask = mask->kind == OPERAND_NUMBER && mask->number > 0 && mask->number <= UINT64_MAX;
+
+	if (operand->kind == OPERAND_NAME)
+		return refuse_operand(operand, mask, catalog, error);
 	if (operand->kind != OPERAND_SUBJECT || is_text(&operand->subject) ||
 	    operand->subject.kind == SUBJECT_PORT) {
 		filter_refuse(error, operand->column, "filter-bits",
@@ -688,7 +1002,12 @@ static int mask_operand(struct operand *operand, const struct operand *mask,
 		error_hint(error, "as in flags & O_WRONLY; and is written &&");
 		return -EINVAL;
 	}
-	if (mask->kind != OPERAND_NUMBER || mask->number <= 0 || mask->number > UINT64_MAX) {
+	if (has_number(tree, catalog, operand, mask->name, mask->name_bytes)) {
+		operand->mask_name = mask->name;
+		operand->mask_name_bytes = mask->name_bytes;
+	} else if (mask->kind == OPERAND_NAME) {
+		return refuse_operand(mask, operand, catalog, error);
+	} else if (!has_mask) {
 		filter_refuse(error, mask->column, "filter-bits",
 			      mask->kind == OPERAND_NUMBER && !mask->number ?
 			      "no bit is set in this, so it never holds" :
@@ -697,35 +1016,41 @@ static int mask_operand(struct operand *operand, const struct operand *mask,
 		return -EINVAL;
 	}
 	operand->kind = OPERAND_BITS;
-	operand->mask = (uint64_t)mask->number;
+	operand->mask = has_mask ? (uint64_t)mask->number : 0;
 	return 0;
 }
 
-static int compare_bits(struct filter_tree *tree, const struct operand *left, enum filter_op op,
-			filter_number number, struct filter_node **node, struct error *error)
+static int compare_bits(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog, const struct operand *left,
+			enum filter_op op, const struct operand *right, struct filter_node **node,
+			struct error *error)
 {
-	int err = filter_tree_node(tree, NODE_BITS, left->column, node, error);
+	int err;
 
+	if (left->mask_name || has_number(tree, catalog, left, right->name, right->name_bytes))
+		return compare_names(tree, catalog, left, op, right, node, error);
+	err = filter_tree_node(tree, NODE_BITS, left->column, node, error);
 	if (err)
 		return err;
 	(*node)->op = op;
 	(*node)->left = left->subject;
 	(*node)->mask = left->mask;
-	(*node)->number = number;
+	(*node)->number = right->number;
 	return 0;
 }
 
-static int compare_bits_with(struct filter_tree *tree, const struct operand *left,
-			     enum filter_op op, const struct operand *right,
+static int compare_bits_with(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
+			     const struct operand *left, enum filter_op op, const struct operand *right,
 			     struct filter_node **node, struct error *error)
 {
-	if (right->kind != OPERAND_NUMBER || (op != FILTER_EQ && op != FILTER_NE)) {
-		filter_refuse(error, right->column, "filter-bits",
-			      "bits are compared with a number, by ==, != or in");
-		error_hint(error, "as in flags & O_ACCMODE == O_RDONLY");
-		return -EINVAL;
-	}
-	return compare_bits(tree, left, op, right->number, node, error);
+	bool is_number = right->kind == OPERAND_NUMBER ||
+			 has_number(tree, catalog, left, right->name, right->name_bytes) ||
+			 (!catalog && (right->kind == OPERAND_SUBJECT || right->kind == OPERAND_TEXT));
+
+	if (right->kind == OPERAND_NAME && !is_number)
+		return refuse_operand(right, left, catalog, error);
+	if (!is_number || (op != FILTER_EQ && op != FILTER_NE))
+		return refuse_order(right, error);
+	return compare_bits(tree, catalog, left, op, right, node, error);
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */
@@ -737,6 +1062,14 @@ static bool compares_text_of_field(const struct operand *left, const struct oper
 	       right->kind == OPERAND_TEXT;
 }
 
+/* Where some probe has a text in a field of that name, what stands in quotes is such a text. */
+static bool compares_name_of_number(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
+				    const struct operand *field, enum filter_op op, const struct operand *name)
+{
+	return field->kind == OPERAND_SUBJECT && op != FILTER_MATCH && !compares_text_of_field(field, name) &&
+	       has_number(tree, catalog, field, name->name, name->name_bytes);
+}
+
 /* left op right. 0 and *node, or -EINVAL (-ENOMEM) with *error. */
 static int make_comparison(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
 			   const struct operand *left, enum filter_op op,
@@ -744,9 +1077,17 @@ static int make_comparison(struct filter_tree *tree, const Ringtail__V1__Catalog
 			   struct error *error)
 {
 	if (left->kind == OPERAND_BITS)
-		return compare_bits_with(tree, left, op, right, node, error);
+		return compare_bits_with(tree, catalog, left, op, right, node, error);
 	if (right->kind == OPERAND_BITS)
-		return compare_bits_with(tree, right, op, left, node, error);
+		return compare_bits_with(tree, catalog, right, op, left, node, error);
+	if (compares_name_of_number(tree, catalog, left, op, right))
+		return compare_names(tree, catalog, left, op, right, node, error);
+	if (compares_name_of_number(tree, catalog, right, op, left))
+		return compare_names(tree, catalog, right, mirrored(op), left, node, error);
+	if (left->kind == OPERAND_NAME)
+		return refuse_operand(left, right, catalog, error);
+	if (right->kind == OPERAND_NAME)
+		return refuse_operand(right, left, catalog, error);
 	if (left->kind != OPERAND_SUBJECT && right->kind != OPERAND_SUBJECT)
 		return filter_refuse(error, left->column, "filter-constant",
 				     "neither side of this comparison is of the event");
@@ -774,14 +1115,17 @@ static int make_comparison(struct filter_tree *tree, const Ringtail__V1__Catalog
 }
 
 /* The operand alone, where it is something that is or is not: error, kernel, flags & O_WRONLY. */
-static int make_test(struct filter_tree *tree, const struct operand *operand,
+static int make_test(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog, const struct operand *operand,
 		     struct filter_node **node, struct error *error)
 {
+	const struct operand zero = { .kind = OPERAND_NUMBER, .column = operand->column };
 	const char *name;
 	int err;
 
 	if (operand->kind == OPERAND_BITS)
-		return compare_bits(tree, operand, FILTER_NE, 0, node, error);
+		return compare_bits(tree, catalog, operand, FILTER_NE, &zero, node, error);
+	if (operand->kind == OPERAND_NAME)
+		return refuse_operand(operand, NULL, catalog, error);
 	if (operand->kind != OPERAND_SUBJECT)
 		return filter_refuse(error, operand->column, "filter-constant",
 				     "this is not compared with anything");
@@ -860,16 +1204,21 @@ static int parse_name(struct parser *parser, struct operand *operand)
 	if (err)
 		return err;
 	operand->kind = OPERAND_SUBJECT;
-	if (meaning != MEANS_SUBJECT) {
+	if (meaning == MEANS_NOTHING) {
+		operand->kind = OPERAND_NAME;
+	} else if (meaning != MEANS_SUBJECT) {
 		operand->kind = meaning == MEANS_ERRNO ? OPERAND_ERRNO : OPERAND_NUMBER;
 		operand->number = number;
 	}
+	operand->name = parser->token.at;
+	operand->name_bytes = (size_t)parser->token.bytes;
 	return advance(parser);
 }
 
 static int parse_plain(struct parser *parser, struct operand *operand)
 {
 	bool negative = parser->token.kind == TOKEN_MINUS;
+	unsigned column;
 	int err = 0;
 
 	*operand = (struct operand){ .column = parser->token.column };
@@ -877,6 +1226,7 @@ static int parse_plain(struct parser *parser, struct operand *operand)
 		err = advance(parser);
 	if (err)
 		return err;
+	column = parser->token.column;
 	switch (parser->token.kind) {
 	case TOKEN_NAME:
 		err = parse_name(parser, operand);
@@ -889,6 +1239,8 @@ static int parse_plain(struct parser *parser, struct operand *operand)
 	case TOKEN_STRING:
 		operand->kind = OPERAND_TEXT;
 		operand->text = parser->token.text;
+		operand->name = operand->text;
+		operand->name_bytes = strlen(operand->text);
 		err = advance(parser);
 		break;
 	default:
@@ -896,10 +1248,15 @@ static int parse_plain(struct parser *parser, struct operand *operand)
 	}
 	if (err || !negative)
 		return err;
+	if (operand->kind == OPERAND_NAME) {
+		operand->column = column;
+		return refuse_operand(operand, NULL, parser->catalog, parser->error);
+	}
 	if (operand->kind != OPERAND_NUMBER && operand->kind != OPERAND_ERRNO)
 		return filter_refuse(parser->error, operand->column, "filter-minus",
 				     "a minus may stand only before a number or an error's name");
 	operand->number = -operand->number;
+	operand->name = NULL;
 	return 0;
 }
 
@@ -915,9 +1272,9 @@ static int parse_operand(struct parser *parser, struct operand *operand)
 	if (!err)
 		err = parse_plain(parser, &mask);
 	/* Without a catalog any name may be a field's: one that has it will say. */
-	if (!err && !parser->catalog && mask.kind == OPERAND_SUBJECT)
+	if (!err && !parser->catalog && (mask.kind == OPERAND_SUBJECT || mask.kind == OPERAND_TEXT))
 		mask = (struct operand){ .kind = OPERAND_NUMBER, .number = 1 };
-	return err ? err : mask_operand(operand, &mask, parser->error);
+	return err ? err : mask_operand(parser->tree, parser->catalog, operand, &mask, parser->error);
 }
 
 /* ---- Comparisons ----------------------------------------------------------------------------- */
@@ -951,6 +1308,15 @@ static bool comparison_op(enum token_kind kind, enum filter_op *op)
 	}
 }
 
+/* Whether the value may stand in a list. Without a catalog a name may be a number of the field. */
+static bool is_listed(const struct parser *parser, const struct operand *name, const struct operand *value)
+{
+	if (value->kind == OPERAND_SUBJECT)
+		return !parser->catalog ||
+		       has_number(parser->tree, parser->catalog, name, value->name, value->name_bytes);
+	return value->kind != OPERAND_BITS;
+}
+
 /*
  * name in (a, b) is name == a || name == b, and name !in (a, b) is name != a && name != b: so both
  * are false of a field that the event's probe lacks.
@@ -968,7 +1334,7 @@ static int parse_list(struct parser *parser, const struct operand *name, bool ne
 		struct filter_node *compare;
 
 		err = parse_operand(parser, &value);
-		if (!err && (value.kind == OPERAND_SUBJECT || value.kind == OPERAND_BITS))
+		if (!err && !is_listed(parser, name, &value))
 			err = filter_refuse(parser->error, value.column, "filter-list-name",
 					    "a list holds numbers or text, not names");
 		if (!err)
@@ -1009,6 +1375,8 @@ static int parse_compare(struct parser *parser, struct filter_node **node)
 	if (err)
 		return err;
 	if (token_is_word(&parser->token, "in")) {
+		if (left.kind == OPERAND_NAME)
+			return refuse_operand(&left, NULL, parser->catalog, parser->error);
 		if (left.kind != OPERAND_SUBJECT && left.kind != OPERAND_BITS)
 			return filter_refuse(parser->error, left.column, "filter-constant",
 					     "a name stands before in");
@@ -1017,7 +1385,7 @@ static int parse_compare(struct parser *parser, struct filter_node **node)
 	}
 	if (negated)
 		return refuse_token(parser, "in");
-	return make_test(parser->tree, &left, node, parser->error);
+	return make_test(parser->tree, parser->catalog, &left, node, parser->error);
 }
 
 /* ---- Not, and, or ---------------------------------------------------------------------------- */
@@ -1091,6 +1459,15 @@ static int parse_or(struct parser *parser, struct filter_node **node)
 	return parse_chain(parser, NODE_OR, TOKEN_OR, parse_and, node);
 }
 
+/* What was not looked for any more would seem not to be there. */
+static int refuse_search(unsigned column, struct error *error)
+{
+	filter_refuse(error, column, "filter-too-long",
+		      "up to here, more names are looked for in print formats than the time for it allows");
+	error_hint(error, "write numbers for some of the names");
+	return -EINVAL;
+}
+
 int filter_parse(const char *text, const Ringtail__V1__Catalog *catalog, struct filter_tree *tree,
 		 struct filter_node **root, struct error *error)
 {
@@ -1103,5 +1480,7 @@ int filter_parse(const char *text, const Ringtail__V1__Catalog *catalog, struct 
 		err = parse_or(&parser, root);
 	if (!err && parser.token.kind != TOKEN_END)
 		err = refuse_token(&parser, "&& or ||");
+	if (err != -ENOMEM && tree->print_bytes > FILTER_PRINT_BYTES_MAX)
+		err = refuse_search(parser.token.column, error);
 	return err;
 }

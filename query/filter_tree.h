@@ -20,6 +20,7 @@
 #define FILTER_DEPTH_MAX	64u	/* of parentheses and negations */
 #define FILTER_FIELDS_MAX	16u	/* distinct field names */
 #define FILTER_SETS_MAX		64u	/* comparisons of probe names */
+#define FILTER_PRINT_BYTES_MAX	(16u << 20)	/* of print formats, each time that a name is looked for in one */
 
 /* What an event can be asked for. */
 enum filter_subject_kind {
@@ -124,6 +125,7 @@ struct filter_tree {
 	struct filter_node *node;	/* FILTER_NODES_MAX; may be freed once the filter is made */
 	unsigned nodes;
 	unsigned fields, sets;
+	size_t print_bytes;		/* in which names were looked for */
 	unsigned glob_bytes;		/* of the patterns that texts of any length are compared with */
 	struct filter_field *field[FILTER_FIELDS_MAX];
 	struct probe_set *set[FILTER_SETS_MAX];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/cli/text_value.h"
+#include "query/kernel_names.h"
 
 #define DEPTH_MAX	64	/* of parentheses and the like */
 #define SCRATCH_BYTES	1024	/* of texts that are made on the way */
@@ -197,29 +198,12 @@ static struct value constant(struct reader *reader)
 	return is_word_byte(*reader->at) ? bad(reader) : number(value, bits, is_signed);
 }
 
-/* Names that the kernel leaves as they are, of the events that people ask for. */
-static const struct {
-	const char *name;
-	unsigned value;
-} names[] = {
-	{ "true", 1 }, { "false", 0 }, { "NULL", 0 },
-	{ "IOPRIO_CLASS_NONE", 0 }, { "IOPRIO_CLASS_RT", 1 }, { "IOPRIO_CLASS_BE", 2 },
-	{ "IOPRIO_CLASS_IDLE", 3 }, { "IOPRIO_CLASS_INVALID", 7 },
-	{ "TCP_ESTABLISHED", 1 }, { "TCP_SYN_SENT", 2 }, { "TCP_SYN_RECV", 3 },
-	{ "TCP_FIN_WAIT1", 4 }, { "TCP_FIN_WAIT2", 5 }, { "TCP_TIME_WAIT", 6 }, { "TCP_CLOSE", 7 },
-	{ "TCP_CLOSE_WAIT", 8 }, { "TCP_LAST_ACK", 9 }, { "TCP_LISTEN", 10 }, { "TCP_CLOSING", 11 },
-	{ "TCP_NEW_SYN_RECV", 12 },
-};
-
 static struct value named(const char *at, size_t bytes)
 {
-	struct value unknown = number(0, 32, true);
+	struct value named = number(0, 32, true);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is_word(at, bytes, names[i].name))
-			return number(names[i].value, 32, true);
-	unknown.unknown = true;
-	return unknown;
+	named.unknown = !kernel_names_enumerator(at, bytes, &named.number);
+	return named;
 }
 
 /* 'F' */

@@ -9,6 +9,35 @@
 #include "client/cli/kernel_text.h"
 #include "daemon/source/bpf_kernel_types.h"
 #include "daemon/source/tracepoint_probe.h"
+#include "query/kernel_names.h"
+
+/* The tables alone say the same of the name. */
+static void check_number(const char *tables, const struct kernel_names *names, const struct kernel_name *name,
+			 uint64_t mask, uint64_t value)
+{
+	uint64_t table_mask, table_value;
+
+	if (value & ~mask ||
+	    !kernel_names_find(tables, names->field, name->text, name->bytes, &table_mask, &table_value) ||
+	    table_mask != mask || table_value != value)
+		abort();
+}
+
+static void check_numbers(const Ringtail__V1__Probe *probe)
+{
+	char *tables = kernel_names_tables(probe);
+	struct kernel_names names;
+	struct kernel_name name;
+	uint64_t mask, value;
+
+	for (size_t i = 0; tables && i < probe->n_field; i++) {
+		kernel_names_begin(&names, probe->print, probe->field[i]->name);
+		while (kernel_names_next(&names, &name))
+			if (kernel_names_find(probe->print, names.field, name.text, name.bytes, &mask, &value))
+				check_number(tables, &names, &name, mask, value);
+	}
+	free(tables);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -100,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		check_plan(&plan, probe);
 		print(probe);
 		check_names(probe);
+		check_numbers(probe);
 		ringtail__v1__probe__free_unpacked(probe, NULL);
 	}
 	free(text);

@@ -1,7 +1,9 @@
 """Filters see the texts of arguments, in the daemon and in a recording: what they choose is known; a text that
-is cut or was not recorded keeps no event out; the strings come along without being asked for."""
+is cut or was not recorded keeps no event out; the strings come along without being asked for. They
+see names of numbers, too."""
 import json
 import os
+import socket
 
 import ringtail
 
@@ -40,6 +42,29 @@ def said(line):
     return line["time"], line["seq"], line["args"], line.get("strings")
 
 
+def names_of_numbers(case, daemon):
+    """What the kernel's own trace calls a number, a filter knows, too."""
+    probe, wanted = "tracepoint:sock:inet_sock_set_state", f"pid == {os.getpid()} && newstate == TCP_LISTEN"
+    path = case.path("states.rt")
+    live = case.stream(daemon, "-p", probe, "-f", wanted, "-o", "json")
+    record = case.stream(daemon, "-p", probe, "-f", f"pid == {os.getpid()}", "-w", path, command="record")
+    for _ in range(3):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+    case.await_rings_empty(daemon)
+    live.await_all(3)
+    record.await_all()
+    done = live.interrupt()
+    case.check_stream(done, events=3)
+    case.check_stream(record.interrupt())
+    again = case.tracectl(None, "read", path, "-f", wanted, "-o", "json")
+    case.check_equal([said(line) for line in map(json.loads, again.out.splitlines())],
+                     [said(line) for line in done.lines], "a recording gives the same three")
+    wrong = case.tracectl(daemon, "stream", "-p", probe, "-f", "newstate == TCP_LISEN")
+    case.check("column 13" in wrong.err and "did you mean `TCP_LISTEN`" in wrong.err, "the nearest name", wrong.err)
+
+
 def main(case):
     daemon = case.daemon()
     root = os.path.dirname(case.path("x"))
@@ -73,6 +98,7 @@ def main(case):
     case.check("let through because a text that the filter asks for is cut or was not recorded" in done.err,
                "where no text was recorded, none is kept out, and that is told", done.err)
     case.check(daemon.stat()["counters"]["filter_undecided"] >= 3, "the daemon counts what it could not decide")
+    names_of_numbers(case, daemon)
     case.check_balanced(daemon)
 
 

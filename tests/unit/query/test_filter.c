@@ -253,6 +253,291 @@ static void test_text_of_tracepoints(void **state)
 	assert_int_equal(tracepoint_says("!(path == \"/a\")", "", 9, NULL), VERDICT_UNDECIDED);
 }
 
+/* ---- Names of the kernel's print formats ------------------------------------------------------- */
+
+enum { NAMED_RAISE = 0x200, NAMED_IRQ, NAMED_ALLOC, NAMED_CHARGE, NAMED_SWITCH, NAMED_OPEN, NAMED_IO, NAMED_NARROW };
+
+/* What some probes have as `flags` has names, of two meanings, and in some it has none. */
+static const Ringtail__V1__Catalog *named_catalog(void)
+{
+	static Ringtail__V1__Field vec, flags, wide, state, ioprio, text, narrow, *fields[8][2] = {
+		{ &vec }, { &vec }, { &flags, &wide }, { &flags }, { &state }, { &flags, &text }, { &ioprio, &wide },
+		{ &narrow },
+	};
+	static const char *const formats[8] = {
+		"\"%s\", __print_symbolic(REC->vec, { 0, \"HI\" }, { 9, \"RCU\" }, { 10, \"error\" })", "",
+		"\"%s %s\", (REC->flags) ? __print_flags(REC->flags, \"|\", { 0x400u, \"GFP_IO\" }, { 0x20u, \"O_CREAT\" }, "
+		"{ 1u << 31, \"TOP\" }) : \"none\", __print_symbolic(REC->wide, { -6ULL, \"TREE\" })",
+		"\"%s\", __print_flags(REC->flags, \"|\", { 1, \"GFP_IO\" })",
+		"\"%s\", __print_flags(REC->state & 0xf, \"|\", { 1, \"S\" }, { 2, \"D\" })", "",
+		"\"%s\", __print_symbolic((REC->ioprio >> 13) & 7, { 2, \"be\" }), __print_symbolic(REC->wide, "
+		"{ 7, \"TREE\" })",
+		"\"%s\", __print_flags((unsigned long)REC->narrow & 0xffffffffffUL, \"|\", { 0xffffffffffUL, \"ALL\" }, "
+		"{ 0x80000000UL, \"HIGH\" }, { 1UL << 36, \"BEYOND\" })",
+	};
+	static Ringtail__V1__Probe probe[8], *probes[8];
+	static Ringtail__V1__Catalog catalog;
+
+	small_field(&vec, "vec", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32);
+	small_field(&flags, "flags", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 32);
+	small_field(&wide, "wide", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 64);
+	small_field(&state, "state", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 64);
+	small_field(&ioprio, "ioprio", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 16);
+	small_field(&text, "filename", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64);
+	small_field(&narrow, "narrow", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32);
+	ringtail__v1__catalog__init(&catalog);
+	for (unsigned i = 0; i < 8; i++) {
+		ringtail__v1__probe__init(&probe[i]);
+		probe[i].id = NAMED_RAISE + i;
+		probe[i].provider = probe[i].function = (char *)"t";
+		probe[i].name = (char *)"t";
+		probe[i].field = fields[i];
+		probe[i].n_field = fields[i][1] ? 2 : 1;
+		probe[i].print = (char *)formats[i];
+		probes[i] = &probe[i];
+	}
+	catalog.probe = probes;
+	catalog.n_probe = 8;
+	return &catalog;
+}
+
+static void test_names_of_the_kernel(void **state)
+{
+	static const struct {
+		const char *text;
+		uint16_t probe;
+		uint64_t word[2];
+		bool pass;
+	} want[] = {
+		{ "vec == RCU", NAMED_RAISE, { 9 }, true }, { "vec == RCU", NAMED_RAISE, { 8 }, false },
+		{ "vec != RCU", NAMED_RAISE, { 8 }, true }, { "RCU == vec", NAMED_RAISE, { 9 }, true },
+		{ "vec < RCU", NAMED_RAISE, { 8 }, true }, { "RCU < vec", NAMED_RAISE, { 10 }, true },
+		{ "vec == \"RCU\"", NAMED_RAISE, { 9 }, true }, { "vec in (HI, RCU)", NAMED_RAISE, { 9 }, true },
+		{ "vec in (HI, \"RCU\", 4)", NAMED_RAISE, { 4 }, true }, { "vec !in (HI, RCU)", NAMED_RAISE, { 4 }, true },
+		{ "vec !in (HI, RCU)", NAMED_RAISE, { 0 }, false }, { "arg.vec == RCU", NAMED_RAISE, { 9 }, true },
+		/* What is the name of something else, too, is the field's. */
+		{ "vec == error", NAMED_RAISE, { 10 }, true }, { "vec == error", NAMED_RAISE, { 0 }, false },
+		/* A probe with a field of that name whose numbers have no such name. */
+		{ "vec == RCU", NAMED_IRQ, { 9 }, false }, { "vec != RCU", NAMED_IRQ, { 8 }, false },
+		{ "!(vec == RCU)", NAMED_IRQ, { 9 }, true },
+		/* One name, two numbers. */
+		{ "flags & GFP_IO", NAMED_ALLOC, { 0x400 }, true }, { "flags & GFP_IO", NAMED_ALLOC, { 1 }, false },
+		{ "flags & GFP_IO", NAMED_CHARGE, { 1 }, true }, { "flags & GFP_IO", NAMED_CHARGE, { 0x400 }, false },
+		{ "flags & GFP_IO == GFP_IO", NAMED_CHARGE, { 3 }, true },
+		{ "flags & GFP_IO == 0", NAMED_ALLOC, { 1 }, true }, { "flags & GFP_IO == 0", NAMED_OPEN, { 0 }, false },
+		{ "flags & \"GFP_IO|O_CREAT\" == \"GFP_IO|O_CREAT\"", NAMED_ALLOC, { 0x421 }, true },
+		{ "flags & \"GFP_IO|O_CREAT\" == \"GFP_IO|O_CREAT\"", NAMED_ALLOC, { 0x401 }, false },
+		{ "flags == \"GFP_IO|O_CREAT\"", NAMED_ALLOC, { 0x420 }, true },
+		{ "flags & 0xff == O_CREAT", NAMED_ALLOC, { 0x120 }, true },
+		{ "flags == none", NAMED_ALLOC, { 0 }, true }, { "flags == none", NAMED_CHARGE, { 0 }, false },
+		{ "flags == TOP", NAMED_ALLOC, { 0xffffffff80000000 }, true },
+		/* The header's constant is another number than the format's, and holds elsewhere. */
+		{ "flags & O_CREAT", NAMED_ALLOC, { 0x20 }, true }, { "flags == O_CREAT", NAMED_ALLOC, { 0x20 }, true },
+		{ "flags & O_CREAT", NAMED_ALLOC, { O_CREAT }, false }, { "flags & O_CREAT", NAMED_OPEN, { O_CREAT }, true },
+		{ "flags == O_CREAT", NAMED_CHARGE, { O_CREAT }, true },
+		{ "flags & O_WRONLY", NAMED_ALLOC, { O_WRONLY }, true },
+		/* Bits of a field. */
+		{ "state == D", NAMED_SWITCH, { 2 }, true }, { "state == D", NAMED_SWITCH, { 0x12 }, true },
+		{ "state == D", NAMED_SWITCH, { 3 }, false }, { "state != D", NAMED_SWITCH, { 0x12 }, false },
+		{ "state & D", NAMED_SWITCH, { 3 }, true }, { "ioprio == be", NAMED_IO, { 0x4007 }, true },
+		{ "ioprio == be", NAMED_IO, { 0x2000 }, false }, { "ioprio in (be, 3)", NAMED_IO, { 0x4001 }, true },
+		/* Of each probe, by its own width and sign. */
+		{ "wide == TREE", NAMED_ALLOC, { 0, (uint64_t)-6 }, true }, { "wide < TREE", NAMED_ALLOC, { 0, (uint64_t)-7 }, true },
+		{ "wide == TREE", NAMED_IO, { 0, 7 }, true },
+		/* Numbers of the format have more bits than the field. */
+		{ "narrow == ALL", NAMED_NARROW, { 0xffffffff }, true }, { "narrow < ALL", NAMED_NARROW, { 0xfffffffe }, true },
+		{ "narrow < ALL", NAMED_NARROW, { 0 }, false }, { "narrow == HIGH", NAMED_NARROW, { 0x80000000 }, true },
+		{ "narrow & HIGH == HIGH", NAMED_NARROW, { 0x80000001 }, true },
+		{ "narrow & ALL == ALL", NAMED_NARROW, { 0xffffffff }, true },
+		{ "narrow & ALL == HIGH", NAMED_NARROW, { 0x80000000 }, true }, { "narrow & ALL", NAMED_NARROW, { 0 }, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		const struct batch_event event = { .probe = want[i].probe, .fields = 2, .field = want[i].word };
+		struct filter *filter;
+		struct error error;
+
+		if (filter_compile(want[i].text, named_catalog(), &filter, &error))
+			fail_msg("`%s`: %s", want[i].text, error.what);
+		if (filter_pass(filter, 1, &event, &bash, NULL) != want[i].pass)
+			fail_msg("`%s` of probe %d and %#lx is not %d", want[i].text, want[i].probe,
+				 (long)want[i].word[0], want[i].pass);
+		filter_destroy(filter);
+		/* A client that has no catalog yet lets it go to the daemon. */
+		if (filter_compile(want[i].text, NULL, &filter, &error) && !strstr(want[i].text, "< "))
+			fail_msg("`%s` without a catalog: %s", want[i].text, error.what);
+		filter_destroy(filter);
+	}
+}
+
+static void test_names_that_the_kernel_has_not(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned column;
+		const char *code, *hint;
+	} want[] = {
+		{ "vec == RCUU", 8, "filter-unknown-name", "did you mean `RCU`" },
+		{ "RCUU == vec", 1, "filter-unknown-name", "did you mean `RCU`" },
+		{ "vec in (HI, RCUU)", 13, "filter-unknown-name", "did you mean `RCU`" },
+		{ "flags & GPF_IO", 9, "filter-unknown-name", "did you mean `GFP_IO`" },
+		{ "flags & GFP_IO == GPF_IO", 19, "filter-unknown-name", "did you mean `GFP_IO`" },
+		{ "vec == GFP_IO", 8, "filter-unknown-name", "numbers of `vec` have names such as `HI`, `RCU`, `error`" },
+		{ "RCU", 1, "filter-unknown-name", NULL },
+		{ "RCU & 1", 1, "filter-unknown-name", NULL }, { "RCU in (1)", 1, "filter-unknown-name", NULL },
+		{ "vec == -RCU", 9, "filter-unknown-name", NULL }, { "pid == RCU", 8, "filter-unknown-name", NULL },
+		{ "RCU == RCU", 1, "filter-unknown-name", NULL }, { "RCU == 9", 1, "filter-unknown-name", NULL },
+		{ "vec == \"RCUU\"", 8, "filter-wants-number", NULL }, { "vec =~ \"RCU\"", 8, "filter-wants-number", NULL },
+		{ "state < D", 9, "filter-bits", NULL }, { "vec & HI", 1, "filter-bits", NULL },
+		{ "narrow & BEYOND", 1, "filter-bits", NULL },
+		{ "wide & TREE == RCU", 16, "filter-unknown-name", NULL },
+		{ "filename == RCU", 13, "filter-unknown-name", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct filter *filter;
+		struct error error;
+
+		if (filter_compile(want[i].text, named_catalog(), &filter, &error) != -EINVAL)
+			fail_msg("`%s` is taken", want[i].text);
+		if (error.column != want[i].column || strcmp(error.code, want[i].code) != 0 ||
+		    (want[i].hint && strncmp(error.hint, want[i].hint, strlen(want[i].hint)) != 0))
+			fail_msg("`%s`: %u %s %s, %s", want[i].text, error.column, error.code, error.what, error.hint);
+	}
+}
+
+/* What a program brings with a probe of its own has no names of the kernel's. */
+static void test_names_of_programs(void **state)
+{
+	Ringtail__V1__Catalog catalog = *named_catalog();
+	Ringtail__V1__Probe probe = *catalog.probe[0], *probes[] = { &probe };
+	struct filter *filter;
+	struct error error;
+
+	(void)state;
+	catalog.probe = probes;
+	catalog.n_probe = 1;
+	probe.id = RT_PROBE_PROGRAM - 1;
+	assert_int_equal(filter_compile("vec == RCU", &catalog, &filter, &error), 0);
+	filter_destroy(filter);
+	probe.id = RT_PROBE_PROGRAM;
+	assert_int_equal(filter_compile("vec == RCU", &catalog, &filter, &error), -EINVAL);
+	assert_string_equal(error.code, "filter-unknown-name");
+	assert_null(strstr(error.hint, "RCU"));
+}
+
+/* Nine numbers of one name are refused; eight are not. */
+static void test_many_numbers_of_a_name(void **state)
+{
+	static char format[9][64];
+	Ringtail__V1__Catalog catalog = *named_catalog();
+	Ringtail__V1__Probe probe[9], *probes[9];
+	struct filter *filter;
+	struct error error;
+
+	(void)state;
+	for (unsigned i = 0; i < 9; i++) {
+		probe[i] = *catalog.probe[0];
+		probe[i].id += i;
+		snprintf(format[i], sizeof(format[i]), "__print_symbolic(REC->vec, { %u, \"RCU\" })", i);
+		probe[i].print = format[i];
+		probes[i] = &probe[i];
+	}
+	catalog.probe = probes;
+	catalog.n_probe = 8;
+	assert_int_equal(filter_compile("vec == RCU", &catalog, &filter, &error), 0);
+	filter_destroy(filter);
+	catalog.n_probe = 9;
+	assert_int_equal(filter_compile("vec == RCU", &catalog, &filter, &error), -EINVAL);
+	assert_string_equal(error.code, "filter-many-numbers");
+	assert_int_equal(error.column, 8);
+}
+
+/* A probe of which the numbers of a field have these names, and one with a field of that name without any. */
+static const Ringtail__V1__Catalog *catalog_with_format(char *format)
+{
+	static Ringtail__V1__Probe probe[2], *probes[2] = { &probe[0], &probe[1] };
+	static Ringtail__V1__Catalog catalog;
+
+	catalog = *named_catalog();
+	probe[0] = *catalog.probe[0];
+	probe[1] = *catalog.probe[1];
+	probe[0].print = format;
+	catalog.probe = probes;
+	catalog.n_probe = 2;
+	return &catalog;
+}
+
+/* "vec == RCU || vec == RCU ...", or a list. */
+static void repeat(char *text, const char *head, const char *between, unsigned times)
+{
+	*text = '\0';
+	for (unsigned i = 0; i < times; i++)
+		strcat(strcat(text, i ? between : ""), head);
+}
+
+/* A hundred comparisons share the set of the probes that have the name; a filter may have 64 sets. */
+static void test_many_names(void **state)
+{
+	char format[] = "\"%s\", __print_symbolic(REC->vec, { 0, \"HI\" }, { 9, \"RCU\" })", text[4096];
+	const Ringtail__V1__Catalog *catalog = catalog_with_format(format);
+	struct filter *filter;
+	struct error error;
+
+	(void)state;
+	repeat(text, "vec == RCU", " || ", 100);
+	assert_int_equal(filter_compile(text, catalog, &filter, &error), 0);
+	filter_destroy(filter);
+	repeat(text, "vec == RCU", " || ", 256);
+	assert_int_equal(filter_compile(text, catalog, &filter, &error), -EINVAL);
+	assert_string_equal(error.code, "filter-too-long");
+}
+
+static unsigned formats_read;
+
+bool __real_kernel_names_find(const char *format, const char *field, const char *text, size_t bytes, uint64_t *mask,
+			      uint64_t *value);
+bool __wrap_kernel_names_find(const char *format, const char *field, const char *text, size_t bytes, uint64_t *mask,
+			      uint64_t *value);
+
+bool __wrap_kernel_names_find(const char *format, const char *field, const char *text, size_t bytes, uint64_t *mask,
+			      uint64_t *value)
+{
+	formats_read++;
+	return __real_kernel_names_find(format, field, text, bytes, mask, value);
+}
+
+/* A mebibyte is read twice for a name, up to 16 mebibytes in all. */
+static void test_long_formats(void **state)
+{
+	static const char end[] = "__print_symbolic(REC->vec, { 9, \"RCU\" })";
+	size_t bytes = 1 << 20;
+	char *format = malloc(bytes), text[512], flags[256];
+	struct filter *filter;
+	struct error error;
+
+	(void)state;
+	memset(format, ' ', bytes);
+	strcpy(format + bytes - sizeof(end), end);
+	repeat(text, "vec == RCU", " || ", 6);
+	assert_int_equal(filter_compile(text, catalog_with_format(format), &filter, &error), 0);
+	filter_destroy(filter);
+	repeat(text, "vec == RCU", " || ", 20);
+	formats_read = 0;
+	assert_int_equal(filter_compile(text, catalog_with_format(format), &filter, &error), -EINVAL);
+	assert_string_equal(error.code, "filter-too-long");
+	assert_string_equal(error.hint, "write numbers for some of the names");
+	assert_int_equal(formats_read, 17);
+	/* Each of the flags is looked for. */
+	repeat(flags, "A", "|", 40);
+	snprintf(text, sizeof(text), "vec == \"%s\"", flags);
+	assert_int_equal(filter_compile(text, catalog_with_format(format), &filter, &error), -EINVAL);
+	assert_string_equal(error.code, "filter-too-long");
+	free(format);
+}
+
 /* connect() of a catalog that has one, to this address; NULL: it was not to be had. */
 static bool connects(const char *text, uint64_t pointer, const char *address)
 {
@@ -1179,6 +1464,12 @@ int main(void)
 		cmocka_unit_test(test_asks_strings),
 		cmocka_unit_test(test_socket_addresses),
 		cmocka_unit_test(test_users),
+		cmocka_unit_test(test_names_of_the_kernel),
+		cmocka_unit_test(test_names_that_the_kernel_has_not),
+		cmocka_unit_test(test_names_of_programs),
+		cmocka_unit_test(test_many_numbers_of_a_name),
+		cmocka_unit_test(test_many_names),
+		cmocka_unit_test(test_long_formats),
 		cmocka_unit_test(test_text_of_tracepoints),
 		cmocka_unit_test(test_by_thread),
 		cmocka_unit_test(test_text),
