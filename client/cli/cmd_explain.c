@@ -16,9 +16,12 @@
 #include "query/probe_filter.h"
 #include "query/probe_set.h"
 
-/* All that the daemon has; with a glob, what it has or can make of that name. */
-static int ask_list(struct request *request, const char *glob, Ringtail__V1__Catalog **catalog,
-		    struct ringtail_error *error)
+/*
+ * All that the daemon has; with a glob, what it has or can make of that name. `prints`: with the names of numbers,
+ * which may be more than fits into an answer.
+ */
+static int ask_for_list(struct request *request, const char *glob, bool prints, Ringtail__V1__Catalog **catalog,
+			struct ringtail_error *error)
 {
 	Ringtail__V1__ListRequest list = RINGTAIL__V1__LIST_REQUEST__INIT;
 	const uint8_t *body;
@@ -27,6 +30,7 @@ static int ask_list(struct request *request, const char *glob, Ringtail__V1__Cat
 
 	list.glob = (char *)glob;
 	list.offers = *glob != '\0';
+	list.prints = prints;
 	err = request_send(request, FRAME_LIST, &list.base, error);
 	if (!err)
 		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);
@@ -36,17 +40,37 @@ static int ask_list(struct request *request, const char *glob, Ringtail__V1__Cat
 	return *catalog ? 0 : failure_set(error, EBADMSG, "bad-catalog", "the daemon's list makes no sense");
 }
 
-static bool has_probe(const Ringtail__V1__Catalog *catalog, const Ringtail__V1__Probe *probe)
+static int ask_list(struct request *request, const char *glob, bool prints, Ringtail__V1__Catalog **catalog,
+		    struct ringtail_error *error)
+{
+	int err = ask_for_list(request, glob, prints, catalog, error);
+
+	return err && prints && !strcmp(error->code, "list-too-large") ?
+		       ask_for_list(request, glob, false, catalog, error) : err;
+}
+
+static Ringtail__V1__Probe *find_probe(const Ringtail__V1__Catalog *catalog, const Ringtail__V1__Probe *probe)
 {
 	for (size_t i = 0; i < catalog->n_probe; i++)
 		if (!strcmp(catalog->probe[i]->name, probe->name) &&
 		    !strcmp(catalog->probe[i]->function, probe->function) &&
 		    !strcmp(catalog->probe[i]->provider, probe->provider))
-			return true;
-	return false;
+			return catalog->probe[i];
+	return NULL;
 }
 
-/* Takes those of `from` that are not there yet. */
+/* The names of its numbers, from a list that had room for them. */
+static void swap_print(Ringtail__V1__Probe *probe, Ringtail__V1__Probe *from)
+{
+	char *print = probe->print;
+
+	if (*print)
+		return;
+	probe->print = from->print;
+	from->print = print;
+}
+
+/* Takes those of `from` that are not there yet, and what those that are there lack. */
 static int add_probes(Ringtail__V1__Catalog *catalog, Ringtail__V1__Catalog *from, struct ringtail_error *error)
 {
 	Ringtail__V1__Probe **probe = realloc(catalog->probe, (catalog->n_probe + from->n_probe + 1) * sizeof(*probe));
@@ -56,10 +80,14 @@ static int add_probes(Ringtail__V1__Catalog *catalog, Ringtail__V1__Catalog *fro
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
 	catalog->probe = probe;
 	for (size_t i = 0; i < from->n_probe; i++) {
-		if (has_probe(catalog, from->probe[i]))
+		Ringtail__V1__Probe *known = find_probe(catalog, from->probe[i]);
+
+		if (known) {
+			swap_print(known, from->probe[i]);
 			from->probe[left++] = from->probe[i];
-		else
+		} else {
 			probe[catalog->n_probe++] = from->probe[i];
+		}
 	}
 	from->n_probe = left;
 	return 0;
@@ -79,11 +107,11 @@ static int ask_catalog(const char *address, const struct who *who, Ringtail__V1_
 	if (err)
 		return err;
 	*daemon_counts = request_host(request)->has_counts;
-	err = ask_list(request, "", catalog, error);
+	err = ask_list(request, "", who->filter != NULL, catalog, error);
 	for (size_t i = 0; !err && i < who->probes; i++) {
 		Ringtail__V1__Catalog *more = NULL;
 
-		err = ask_list(request, who->probe[i], &more, error);
+		err = ask_list(request, who->probe[i], who->filter != NULL, &more, error);
 		if (!err)
 			err = add_probes(*catalog, more, error);
 		if (more)

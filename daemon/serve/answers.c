@@ -96,7 +96,10 @@ static void merge(const Ringtail__V1__Catalog *all, const Ringtail__V1__Catalog 
 			merged->probe[merged->n_probe++] = offers->probe[i];
 }
 
-/* How the kernel prints it is of no use in a list, and is the most of it; of a place in a source that says what it is. */
+/*
+ * How the kernel prints it is the most of a list, and of use only for filters; of a place in a source that says what it
+ * is.
+ */
 static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__Catalog *list,
 				   const struct answers_list_question *question, struct error *error)
 {
@@ -113,7 +116,7 @@ static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__
 	for (size_t i = 0; bare && i < list->n_probe; i++) {
 		bare[i] = *list->probe[i];
 		program_uses_add(uses, &bare[i]);
-		if (!bare[i].source[0])
+		if (!bare[i].source[0] && !question->prints)
 			bare[i].print = (char *)protobuf_c_empty_string;
 		list->probe[i] = &bare[i];
 	}

@@ -43,6 +43,7 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 struct answers_list_question {
 	const char *glob;			/* empty: all */
 	bool offers;				/* also what can be made */
+	bool prints;				/* with how the kernel prints them */
 	bool names_processes;			/* of programs; else they are only counted, */
 	uint32_t owner;				/* but for those of this user; 0: nobody */
 };

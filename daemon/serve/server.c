@@ -599,12 +599,12 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 	return answers_hello(server->config.answers, role_name(session_identity(session)->role));
 }
 
-static struct frame_ref *on_list(void *context, struct session *session, const char *glob, bool offers,
+static struct frame_ref *on_list(void *context, struct session *session, const Ringtail__V1__ListRequest *request,
 				 struct error *error)
 {
 	struct server *server = context;
 	const struct answers_list_question question = {
-		.glob = glob, .offers = offers,
+		.glob = request->glob, .offers = request->offers, .prints = request->prints,
 		.names_processes = session_identity(session)->role >= ROLE_OPERATOR,
 		.owner = subscription_owner_of(session_identity(session)),
 	};

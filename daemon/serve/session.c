@@ -573,8 +573,7 @@ static void take_list(struct session *session, const Ringtail__V1__ListRequest *
 {
 	struct error error = {0};
 	struct frame_ref *frame = session->config.host->list(session->config.host->context,
-							     session, request->glob, request->offers,
-							     &error);
+							     session, request, &error);
 
 	if (frame)
 		session_send(session, frame);

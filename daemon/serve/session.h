@@ -48,8 +48,8 @@ struct session_host {
 		     struct error *error);
 
 	struct frame_ref *(*hello)(void *context, struct session *session);
-	struct frame_ref *(*list)(void *context, struct session *session, const char *glob, bool offers,
-				  struct error *error);
+	struct frame_ref *(*list)(void *context, struct session *session,
+				  const Ringtail__V1__ListRequest *request, struct error *error);
 	struct frame_ref *(*stat)(void *context, const char *consumer);
 	struct frame_ref *(*probes)(void *context);
 

@@ -1,7 +1,7 @@
 /*
  * made_tracepoint: tracepoint:SYSTEM:NAME, any tracepoint of the running kernel. A program for each is made
  * from its format (bpf_template), and attached by its number. The loader's thread; one of its own reads the formats
- * and packs what is listed, while the loader loads programs.
+ * and describes what is listed, while the loader loads programs.
  */
 #include "daemon/source/bpf_made.h"
 
@@ -24,6 +24,7 @@
 #include "daemon/source/tracepoint_probe.h"
 #include "daemon/source/tracepoints.h"
 #include "query/glob.h"
+#include "query/kernel_names.h"
 #include "proto/limits.h"
 #include "query/nearest.h"
 
@@ -47,11 +48,21 @@ struct left_out {
 struct all {
 	struct tracepoints *tracepoints;
 	struct bpf_enumerators *enumerators;
-	struct probe_pack listed;	/* until they are */
+	Ringtail__V1__Probe **described;	/* until they are listed */
+	unsigned count;			/* of them */
 	struct left_out left_out;	/* of the list */
 	bool told_unwatched;
 	struct tracepoint_args *args;
 };
+
+static void forget_described(struct all *all)
+{
+	for (unsigned i = 0; i < all->count; i++)
+		ringtail__v1__probe__free_unpacked(all->described[i], NULL);
+	free(all->described);
+	all->described = NULL;
+	all->count = 0;
+}
 
 static void close_all(void *state)
 {
@@ -59,7 +70,7 @@ static void close_all(void *state)
 
 	if (!all)
 		return;
-	probe_pack_free(&all->listed);
+	forget_described(all);
 	tracepoint_args_destroy(all->args);
 	bpf_enumerators_destroy(all->enumerators);
 	tracepoints_destroy(all->tracepoints);
@@ -98,15 +109,36 @@ static void leave_out(struct left_out *left_out, const struct tracepoints *trace
 	left_out->unnamed++;
 }
 
-/* Names that may have numbers. The formats of single system calls have none: they are not written by hand. */
+/* The formats of single system calls have no names of numbers: they are not written by hand. */
+static bool is_by_hand(const struct tracepoints *tracepoints, unsigned i)
+{
+	return strcmp(tracepoints_system(tracepoints, i), "syscalls") != 0;
+}
+
+/* Names that may have numbers. */
 static int want_numbers(struct all *all, unsigned i, const char *text, size_t bytes)
 {
 	static const char mark[] = "print fmt: ";
 	const char *print = NULL;
 
-	if (strcmp(tracepoints_system(all->tracepoints, i), "syscalls") != 0)
+	if (is_by_hand(all->tracepoints, i))
 		print = memmem(text, bytes, mark, sizeof(mark) - 1);
 	return print ? bpf_enumerators_want(all->enumerators, print, (size_t)(text + bytes - print)) : 0;
+}
+
+/* Of a print format, leaves the tables: the rest is of no use before the probe is made. */
+static int keep_tables(Ringtail__V1__Probe *probe)
+{
+	char *tables = kernel_names_tables(probe);
+
+	if (!tables)
+		return -ENOMEM;
+	if (strlen(tables) > PRINT_BYTES_MAX)
+		*tables = '\0';
+	if (probe->print != protobuf_c_empty_string)
+		free(probe->print);
+	probe->print = tables;
+	return 0;
 }
 
 static int describe(struct all *all, unsigned i, char *text, Ringtail__V1__Probe **probe)
@@ -118,22 +150,30 @@ static int describe(struct all *all, unsigned i, char *text, Ringtail__V1__Probe
 
 	if (!err)
 		err = tracepoint_format_parse(text, (size_t)bytes, &format);
-	return err ? err : tracepoint_probe_create(&format, tracepoints_system(tracepoints, i),
-						   tracepoints_name(tracepoints, i), false, probe, NULL);
+	if (!err)
+		err = tracepoint_probe_create(&format, tracepoints_system(tracepoints, i),
+					      tracepoints_name(tracepoints, i), is_by_hand(tracepoints, i), probe,
+					      NULL);
+	if (err)
+		return err;
+	err = keep_tables(*probe);
+	if (err)
+		ringtail__v1__probe__free_unpacked(*probe, NULL);
+	return err;
 }
 
 static int describe_all(struct all *all)
 {
+	unsigned count = tracepoints_count(all->tracepoints);
 	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
-	int err = text ? 0 : -ENOMEM;
+	int err;
 
-	for (unsigned i = 0; !err && i < tracepoints_count(all->tracepoints); i++) {
-		Ringtail__V1__Probe *probe = NULL;
-
-		err = describe(all, i, text, &probe);
+	all->described = calloc(count + 1, sizeof(Ringtail__V1__Probe *));
+	err = text && all->described ? 0 : -ENOMEM;
+	for (unsigned i = 0; !err && i < count; i++) {
+		err = describe(all, i, text, &all->described[all->count]);
 		if (!err) {
-			err = probe_pack_add(&all->listed, probe);
-			ringtail__v1__probe__free_unpacked(probe, NULL);
+			all->count++;
 		} else if (err != -ENOMEM) {
 			leave_out(&all->left_out, all->tracepoints, i, err);
 			err = 0;
@@ -228,20 +268,6 @@ static void tell_beyond(unsigned beyond)
 			 " they cannot be recorded", beyond, TRACEPOINTS_MAX);
 }
 
-static int list(void *state, struct probe_pack *pack)
-{
-	struct all *all = state;
-	int err = probe_pack_move(pack, &all->listed);
-
-	if (!err) {
-		tell_left_out(&all->left_out);
-		tell_beyond(tracepoints_beyond(all->tracepoints));
-	}
-	return err;
-}
-
-/* ---- Making ----------------------------------------------------------------------------------- */
-
 /* The print format with numbers, if there is one, and if it is no longer than it may be. */
 static int put_numbers(const struct all *all, Ringtail__V1__Probe *probe)
 {
@@ -257,6 +283,34 @@ static int put_numbers(const struct all *all, Ringtail__V1__Probe *probe)
 	probe->print = print;
 	return 0;
 }
+
+/* With the numbers of the names that the kernel's types have. */
+static int list_all(struct all *all, struct probe_pack *pack)
+{
+	int err = 0;
+
+	for (unsigned i = 0; !err && i < all->count; i++) {
+		err = put_numbers(all, all->described[i]);
+		if (!err)
+			err = probe_pack_add(pack, all->described[i]);
+	}
+	forget_described(all);
+	return err;
+}
+
+static int list(void *state, struct probe_pack *pack)
+{
+	struct all *all = state;
+	int err = list_all(all, pack);
+
+	if (!err) {
+		tell_left_out(&all->left_out);
+		tell_beyond(tracepoints_beyond(all->tracepoints));
+	}
+	return err;
+}
+
+/* ---- Making ----------------------------------------------------------------------------------- */
 
 /* *cannot: it is a tracepoint that cannot be recorded; nothing else is wrong. */
 static int make_one(const struct all *all, unsigned i, char *text, struct made_sink *sink, bool *cannot,

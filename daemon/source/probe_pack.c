@@ -40,22 +40,6 @@ int probe_pack_add(void *context, const Ringtail__V1__Probe *probe)
 	return 0;
 }
 
-int probe_pack_move(struct probe_pack *pack, struct probe_pack *from)
-{
-	if (!pack->at) {
-		*pack = *from;
-		*from = (struct probe_pack){0};
-		return 0;
-	}
-	if (!make_room(pack, from->bytes))
-		return -ENOMEM;
-	if (from->bytes)
-		memcpy(pack->at + pack->bytes, from->at, from->bytes);
-	pack->bytes += from->bytes;
-	probe_pack_free(from);
-	return 0;
-}
-
 int probe_pack_file(struct probe_pack *pack, const char *name, uint64_t *bytes)
 {
 	int fd = descriptor_memory_file(name, false);

@@ -19,9 +19,6 @@ struct probe_pack {
 /* A source_offer, whose context is a pack: copies the probe into it. 0 or -ENOMEM. */
 int probe_pack_add(void *pack, const Ringtail__V1__Probe *probe);
 
-/* Moves what is in `from` behind what is in `pack`; `from` is empty then. 0, or -ENOMEM, and both are as they were. */
-int probe_pack_move(struct probe_pack *pack, struct probe_pack *from);
-
 /* Writes it into a file in memory of that name, and frees it. The descriptor and *bytes, or -ENOMEM. */
 int probe_pack_file(struct probe_pack *pack, const char *name, uint64_t *bytes);
 

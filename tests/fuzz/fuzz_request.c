@@ -148,13 +148,13 @@ static int on_prepare(void *context, struct session *session, char *const *probe
 	return 0;
 }
 
-static struct frame_ref *on_list(void *context, struct session *session, const char *glob, bool offers,
+static struct frame_ref *on_list(void *context, struct session *session, const Ringtail__V1__ListRequest *request,
 				 struct error *error)
 {
 	struct probe_set probes = {0};
 
-	(void)session, (void)offers;
-	if (*glob && probe_set_add_glob(&probes, glob, small_catalog_get(), error) != 0)
+	(void)session;
+	if (*request->glob && probe_set_add_glob(&probes, request->glob, small_catalog_get(), error) != 0)
 		return NULL;
 	return pack(context, FRAME_CATALOG, &small_catalog_get()->base);
 }

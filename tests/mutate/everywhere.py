@@ -36,6 +36,4 @@ MUTANTS = [
      "		if (cannot)\n			err = 0;\n		else\n", "", ["unit/bpf_tracepoint"]),
     ("tracepoints-left-out-end-the-list", "daemon/source/bpf_tracepoint.c:describe_all", "			err = 0;\n", "",
      ["unit/bpf_tracepoint"]),
-    ("tracepoints-list-takes-the-place-of-others", "daemon/source/probe_pack.c:probe_pack_move", "	if (!pack->at) {",
-     "	if (pack) {", ["unit/bpf_tracepoint"]),
 ]

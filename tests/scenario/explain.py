@@ -42,6 +42,10 @@ def main(case):
     text = explain("stream", "-p", "tracepoint:task:task_newtask", "-p", "tracepoint:task:*", "-p", "openat")
     case.check(text.startswith(f"probes  {1 + len(case.tracectl(daemon, 'list', 'tracepoint:task:*').out.splitlines())} of "),
                "probes that the daemon can make", text)
+    explain("stream", "-p", "tracepoint:irq:softirq_exit", "-f", "vec == RCU")
+    explain("stream", "-p", "tracepoint:writeback:writeback_dirty_inode", "-f", "state & I_DIRTY_PAGES")
+    text = explain("stream", "-p", "tracepoint:irq:softirq_exit", "-f", "vec == RCUU", code=1)
+    case.check("column 8" in text and "did you mean `RCU`" in text, "names of a probe that is not made", text)
     text = explain("offcpu", "-c", "nginx")
     case.check("probes  1 of " in text and "of every process: there is no filter" in text and "pairs" in text,
                "pairs of a name", text)

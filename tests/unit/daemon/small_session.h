@@ -164,16 +164,16 @@ static int on_prepare(void *context, struct session *session, char *const *probe
 				     f->prepare_says;
 }
 
-static struct frame_ref *on_list(void *context, struct session *session, const char *glob, bool offers,
+static struct frame_ref *on_list(void *context, struct session *session, const Ringtail__V1__ListRequest *request,
 				 struct error *error)
 {
 	struct fixture *f = context;
 
-	(void)session, (void)offers;
+	(void)session;
 
 	f->lists++;
-	if (strcmp(glob, "nothing") == 0) {
-		error_set(error, ENOENT, "unknown-probe", "there is no probe `%s`", glob);
+	if (strcmp(request->glob, "nothing") == 0) {
+		error_set(error, ENOENT, "unknown-probe", "there is no probe `%s`", request->glob);
 		return NULL;
 	}
 	return frame_ref_pack(f->codec, FRAME_CATALOG, &small_catalog_get()->base);

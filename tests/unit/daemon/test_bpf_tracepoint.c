@@ -88,7 +88,8 @@ int __wrap_tracepoints_format(const struct tracepoints *tracepoints, unsigned i,
 	bytes = sprintf(text, "name: event%u\nID: %u\nformat:\n", i, i + 1);
 	for (unsigned f = 0; f < fields; f++)
 		bytes += sprintf(text + bytes, "\tfield:int f%u;\toffset:%u;\tsize:4;\tsigned:1;\n", f, 8 + 4 * f);
-	return bytes + sprintf(text + bytes, "\nprint fmt: \"%%d\", REC->f0\n");
+	return bytes + sprintf(text + bytes, "\nprint fmt: \"%%s %%d\", "
+			       "__print_symbolic(REC->f0, { 1, \"ONE\" }), REC->f1\n");
 }
 
 static void note(enum log_level level, const char *code, const char *text)
@@ -127,6 +128,10 @@ static void count_listed(const struct probe_pack *pack)
 	for (unsigned i = 0; i < offered; i++) {
 		assert_string_equal(catalog->probe[i]->function, "test");
 		assert_int_equal(catalog->probe[i]->id, 0);
+		/* Of the format, the table. */
+		if (*catalog->probe[i]->name)
+			assert_string_equal(catalog->probe[i]->print,
+					    ", REC->f0 ? __print_symbolic(REC->f0,{0x1,\"ONE\"})");
 	}
 	ringtail__v1__catalog__free_unpacked(catalog, NULL);
 }
