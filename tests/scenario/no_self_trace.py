@@ -27,10 +27,15 @@ def main(case):
     daemon, pids = pids_seen(case, lambda daemon, stream: stream.await_all(2000))
     case.check(not {daemon.pid, daemon.loader} & pids,
                f"neither engine {daemon.pid} nor loader {daemon.loader} appear", pids)
-    # One that traces itself always has something on its way.
-    daemon, pids = pids_seen(case, lambda daemon, stream:
-                             stream.wait_for(rf'"syscall:[^"]*","pid":{daemon.pid},', "out"), "--trace-self")
-    case.check(daemon.pid in pids, "with --trace-self the engine does", pids)
+
+    def both_seen(daemon, stream):
+        """One that traces itself always has something on its way. The loader works when somebody asks for something."""
+        case.stream(daemon, "-p", "syscall:getppid:call").interrupt()
+        for pid in (daemon.pid, daemon.loader):
+            stream.wait_for(rf'"syscall:[^"]*","pid":{pid},', "out")
+
+    daemon, pids = pids_seen(case, both_seen, "--trace-self")
+    case.check({daemon.pid, daemon.loader} <= pids, "with --trace-self engine and loader do", pids)
 
 
 ringtail.run(main)
