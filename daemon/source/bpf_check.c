@@ -28,6 +28,9 @@ static struct {
 	bool verifier;			/* it is the verifier's log */
 } said;
 
+/* When the source was opened. What the kernel was locked down to since, the verifier's words say. */
+static enum bpf_host_lockdown lockdown;
+
 /* Keeps the end of a text as one line of words. */
 static void said_keep(const char *text)
 {
@@ -172,10 +175,19 @@ static int check_syscall(struct error *error)
 	return source_bpf_check_failure(error, err, "make a BPF map");
 }
 
+static void note_lockdown(void)
+{
+	char text[128];
+
+	read_text(BPF_HOST_LOCKDOWN, text, sizeof(text));
+	lockdown = bpf_host_lockdown(text);
+}
+
 int source_bpf_check_host(struct error *error)
 {
 	int err;
 
+	note_lockdown();
 	if (syscall(SYS_bpf, BPF_HOST_NO_COMMAND, NULL, 0) && errno == ENOSYS)
 		return check_syscall(error);
 	err = check_capabilities(error);
@@ -197,12 +209,9 @@ int source_bpf_check_host(struct error *error)
 
 static bool is_locked_down(int err)
 {
-	char text[128];
-
 	if (said.verifier && bpf_host_verifier_is_locked_down(said.text))
 		return true;
-	read_text(BPF_HOST_LOCKDOWN, text, sizeof(text));
-	return (said.verifier || err == EPERM) && bpf_host_lockdown(text) == BPF_HOST_CONFIDENTIALITY;
+	return (said.verifier || err == EPERM) && lockdown == BPF_HOST_CONFIDENTIALITY;
 }
 
 int source_bpf_check_failure(struct error *error, int err, const char *doing)

@@ -17,7 +17,10 @@ bool source_bpf_check_kernel(unsigned major, unsigned minor);
 /* From now on libbpf prints nothing; the end of what it would have said is kept for the errors. */
 void source_bpf_check_capture(void);
 
-/* What can be known before anything is loaded: bpf(2), capabilities, BTF. */
+/*
+ * What can be known before anything is loaded: bpf(2), capabilities, BTF. Also notes what the kernel is locked down to,
+ * for later failures: then this process may open no file.
+ */
 int source_bpf_check_host(struct error *error);
 
 /*
@@ -26,7 +29,7 @@ int source_bpf_check_host(struct error *error);
  */
 void source_bpf_check_verifier(char *log);
 
-/* Says why opening, loading or attaching failed with -err. Returns -err. */
+/* Says why opening, loading or attaching failed with -err. Returns -err. Opens nothing: the sandbox may be closed. */
 int source_bpf_check_failure(struct error *error, int err, const char *doing);
 
 #endif

@@ -17,6 +17,8 @@ MUTANTS = [
     ("host-seccomp-before-the-namespace", HOST + ":is_of_user_namespace", "(inside != 0 || outside != 0 || count != USERS_ALL)",
      "false", IS_HOST),
     ("host-namespace-that-begins-with-root", HOST + ":is_of_user_namespace", " || count != USERS_ALL", "", IS_HOST),
+    ("start-reads-lockdown-in-the-sandbox", CHECK + ":is_locked_down", "	return (said.verifier",
+     "	note_lockdown();\n	return (said.verifier", IS_CHECK),
     ("start-does-not-name-lockdown", CHECK + ":source_bpf_check_failure", "if (is_locked_down(err))", "if (is_locked_down(err) && false)", IS_CHECK),
     ("doctor-no-lockdown-where-none-is-seen", HOST_CHECK + ":check_lockdown", "	if (err) {", "	if (err && false) {",
      IS_HOST_CHECK),

@@ -8,7 +8,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "daemon/host/sandbox.h"
 #include "daemon/source/bpf_check.h"
 
 static struct error failure_of(const char *log, int err)
@@ -56,11 +61,40 @@ static void other_refusals_are_not_lockdown(void **state)
 	assert_string_equal(error.code, "bpf-no-memory");
 }
 
+/* Programs of probes are loaded when they are wanted: the loader is in its sandbox then, and may open no file. */
+static void a_refusal_is_named_in_the_sandbox(void **state)
+{
+	static const char *const logs[] = {"R1 invalid mem access\nprocessed 8 insns", "unknown func bpf_probe_read#4", ""};
+	static const int errs[] = {EINVAL, EPERM, E2BIG};
+	const struct rlimit no_core = {0};
+	pid_t child = fork();
+	int status = 0;
+
+	(void)state;
+	if (child == 0) {
+		struct error error = {0};
+
+		setrlimit(RLIMIT_CORE, &no_core);
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+		source_bpf_check_host(&error);		/* whatever it finds here */
+		if (sandbox_loader(&error))
+			_exit(1);
+		for (size_t i = 0; i < sizeof(errs) / sizeof(errs[0]); i++)
+			if (!failure_of(logs[i], errs[i]).code[0])
+				_exit(2);
+		_exit(0);
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lockdown_is_named),
 		cmocka_unit_test(other_refusals_are_not_lockdown),
+		cmocka_unit_test(a_refusal_is_named_in_the_sandbox),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
