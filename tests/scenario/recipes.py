@@ -74,7 +74,7 @@ def wanted(case, app, pid, port, memory):
         "What waits for a lock?": [rf" {app} .*futex\(.*ETIMEDOUT"],
         "What hangs, since when, and where in the kernel?": [rf" {app} +{pid}/{pid} +read\(fd=0"],
         "What happened in the minute before the alert?": [rf" {app} .*sched_process_exit.*status 3$"],
-        "Which processes started and ended before the alert?": [r"sched_process_exec.*\"/bin/true\"",
+        "Which programs started, and which processes ended, before the alert?": [r"sched_process_exec.*\"/bin/true\"",
                                                                 rf" {app} .*sched_process_exit.*status 3$"],
     }
 
