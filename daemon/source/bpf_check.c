@@ -231,6 +231,11 @@ int source_bpf_check_failure(struct error *error, int err, const char *doing)
 			   "raise the system's limit of open files: sysctl fs.file-max");
 		return -err;
 	}
+	if (err == EAGAIN) {
+		error_set(error, err, "bpf-interrupted", "cannot %s: a signal came each time that the kernel checked it", doing);
+		error_hint(error, "does a debugger, a profiler or a freezer stop ringtaild again and again? Start it once more");
+		return -err;
+	}
 	if (is_locked_down(err)) {
 		error_set(error, err, "bpf-locked-down", "the kernel is locked down for confidentiality, and lets no "
 			  "BPF program read its memory: cannot %s: %s", doing, what);

@@ -268,8 +268,8 @@ int source_bpf_image_load(const struct source_bpf_images *images, const struct s
 	program = load(images, image, NULL);
 	if (program >= 0)
 		return program;
-	/* The log of a program that passes would only take time. */
-	log = calloc(1, LOG_BYTES);
+	/* The log of a program that passes would only take time, and has no reason where the verifier was interrupted. */
+	log = program == -EAGAIN ? NULL : calloc(1, LOG_BYTES);
 	if (log)
 		program = load(images, image, log);
 	if (program < 0)

@@ -20,6 +20,7 @@ MUTANTS = [
     ("start-reads-lockdown-in-the-sandbox", CHECK + ":is_locked_down", "	return (said.verifier",
      "	note_lockdown();\n	return (said.verifier", IS_CHECK),
     ("start-does-not-name-lockdown", CHECK + ":source_bpf_check_failure", "if (is_locked_down(err))", "if (is_locked_down(err) && false)", IS_CHECK),
+    ("start-does-not-name-signals", CHECK + ":source_bpf_check_failure", "if (err == EAGAIN)", "if (false)", IS_CHECK),
     ("doctor-no-lockdown-where-none-is-seen", HOST_CHECK + ":check_lockdown", "	if (err) {", "	if (err && false) {",
      IS_HOST_CHECK),
     ("doctor-lockdown-of-a-kernel-without", HOST_CHECK + ":check_lockdown", "err == -ENOENT && ", "err != -ENOENT && ",

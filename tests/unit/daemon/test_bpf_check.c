@@ -59,6 +59,10 @@ static void other_refusals_are_not_lockdown(void **state)
 	assert_non_null(strstr(error.hint, "Linux 6.1 or newer"));
 	error = failure_of("unknown func bpf_probe_read#4", ENOMEM);
 	assert_string_equal(error.code, "bpf-no-memory");
+	/* libbpf has tried some times. */
+	error = failure_of("", EAGAIN);
+	assert_string_equal(error.code, "bpf-interrupted");
+	assert_string_equal(error.what, "cannot load the BPF program enter: a signal came each time that the kernel checked it");
 }
 
 /* Programs of probes are loaded when they are wanted: the loader is in its sandbox then, and may open no file. */
