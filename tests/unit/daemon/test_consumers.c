@@ -23,7 +23,8 @@
 
 static const char good[] =
 	"ringtail consumers 1\n"
-	"consumer a.b-c_1\nowner cert:Alice%20%25%7f\nflags 6\nspool 0123456789abcdef\nacked 17\naccount 18446744073709551615 3\nfilter pid%20==%2012%20%25\n"
+	"consumer a.b-c_1\nowner cert:Alice%20%25%7f\nflags 6\nspool 0123456789abcdef\nacked 17\n"
+	"account 18446744073709551615 3\nfilter pid%20==%2012%20%25\n"
 	"probe syscall:open*:call\nprobe x\n"
 	"at 00112233445566778899aabbccddeeff 99 0:4711 5:12\nend\n"
 	"consumer second\nflags 0\nacked 0\nfilter \nend\n";

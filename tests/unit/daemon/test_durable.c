@@ -767,6 +767,22 @@ static void relay_account_open(struct engine *e)
 	engine_settle(e);
 }
 
+/* The same, with so many attempts of each ring that are acknowledged, and so many that are not. */
+static struct consumer_stat relay_account_open_with(struct engine *e, unsigned acked, unsigned behind)
+{
+	struct consumer_stat account;
+
+	relay_account_open(e);
+	engine_write(e, acked);
+	engine_settle(e);
+	relay_acknowledges(e, 0);
+	engine_write(e, behind);
+	engine_settle(e);
+	account = account_of(e);
+	assert_true(account.account.acked >= acked && account.behind >= behind);
+	return account;
+}
+
 static void relay_account_of_what_is_acknowledged(void **state)
 {
 	struct consumer_stat now;
@@ -896,14 +912,7 @@ static void relay_account_of_a_disk_that_is_read_late(void **state)
 	struct engine e;
 
 	(void)state;
-	relay_account_open(&e);
-	engine_write(&e, 1000);
-	engine_settle(&e);
-	relay_acknowledges(&e, 0);
-	engine_write(&e, 400);
-	engine_settle(&e);
-	before = account_of(&e);
-	assert_true(before.account.acked >= 1000 && before.behind >= 400);
+	before = relay_account_open_with(&e, 1000, 400);
 	engine_close(&e);
 	/* With the rings of the run before; and twice with others. */
 	for (unsigned i = 0; i < 3; i++) {
@@ -1161,14 +1170,7 @@ static void relay_account_while_it_is_held(void **state)
 	struct engine e;
 
 	(void)state;
-	relay_account_open(&e);
-	engine_write(&e, 100);
-	engine_settle(&e);
-	relay_acknowledges(&e, 0);
-	engine_write(&e, 100);
-	engine_settle(&e);
-	before = account_of(&e);
-	assert_true(before.account.acked && before.behind);
+	before = relay_account_open_with(&e, 100, 100);
 	subscription = find_relays(&e)->subscription;
 	durable = subscription->spool.durable;
 	durable_lose(durable, subscription);
