@@ -304,9 +304,10 @@ static void check_reach(struct oracle_span *span)
 	sim_log("%s: begins at a time%s", span->client, lacks ? ", and not with all since then" : "");
 }
 
-static void check_told(const struct oracle_span *span)
+/* What is of before that time may come first: then the gap stands behind it, in its place. */
+static void check_told(const struct oracle_span *span, uint64_t time_ns)
 {
-	if (span->owes_gap)
+	if (span->owes_gap && time_ns >= span->asked_ns)
 		sim_fail("%s: asked for what was since %" PRIu64 ", has not all of it, and is not told so",
 			 span->client, span->asked_ns);
 }
@@ -566,6 +567,7 @@ void oracle_gap(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 		return;
 	}
 	enter_run(span);
+	span->owes_gap &= !says_restart(gap);
 	check_joint(span, ring, gap->first_seq, gap->end_seq, "gap");
 	if (gap->end_seq > source_truth(span->loader, ring)->n)
 		sim_fail("%s: a gap beyond the end of ring %u", span->client, ring);
@@ -603,7 +605,7 @@ void oracle_watermark(struct oracle_span *span, const Ringtail__V1__Watermark *m
 	/* What names no ring is nothing of the run: it follows a gap of no size that all begins with. */
 	if (message->n_position || !span->late)
 		enter_run(span);
-	check_told(span);
+	check_told(span, message->time_ns);
 	if (sim.steps)
 		sim_log("%s: a watermark of %" PRIu64, span->client, message->time_ns);
 	if (message->time_ns < span->watermark_ns)
