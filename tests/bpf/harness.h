@@ -85,7 +85,8 @@ const struct rt_attachment *harness_attachment(const struct ring_item *item, uns
 
 void harness_pin(unsigned cpu);
 
-/* How often to do something that costs time: that often, or RINGTAIL_FEWER times less on an emulated processor. */
+/* How often to do something that costs time: that often, or RINGTAIL_FEWER times less: on an emulated processor, and
+ * under ASan. */
 unsigned harness_fewer(unsigned times);
 
 #endif
