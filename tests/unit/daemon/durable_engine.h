@@ -159,4 +159,56 @@ static inline void untap(struct engine *e, struct subscriber *exporter)
 	stream_destroy(stream);
 }
 
+/* ---- Consumers --------------------------------------------------------------------------------- */
+
+static inline struct subscription *subscription_of(const struct engine *e, const char *name)
+{
+	struct consumer *consumer = consumers_find(e->consumers, name);
+
+	assert_non_null(consumer);
+	return consumer->subscription;
+}
+
+static inline struct spool_stat spool_of(const struct engine *e, const char *name)
+{
+	struct subscription *subscription = subscription_of(e, name);
+	struct spool_stat stat;
+
+	assert_non_null(subscription);
+	assert_non_null(subscription->spool.spool);
+	spool_stat(subscription->spool.spool, &stat);
+	return stat;
+}
+
+static inline void copy_name(const struct engine *e, const char *consumer, char name[SPOOL_NAME_BYTES])
+{
+	snprintf(name, SPOOL_NAME_BYTES, "%s", spool_of(e, consumer).config->name);
+}
+
+static inline void always_on(struct engine *e, const char *probe)
+{
+	struct subscription_request request = {.glob = &probe, .globs = 1, .filter = ""};
+	struct error error;
+
+	assert_int_equal(fanout_set_permanent(e->fanout, &request, NULL, NULL, &error), 0);
+}
+
+static inline struct consumer *find_relays(const struct engine *e)
+{
+	return consumers_find(e->consumers, CONSUMER_RELAY);
+}
+
+/* Writes so many on each ring, and waits until there are that many segments more. */
+static inline void record(struct engine *e, const char *spool, unsigned calls, unsigned more)
+{
+	unsigned before = segments(spool);
+
+	for (unsigned written = 0; written < ENGINE_RINGS * calls; written += 100) {
+		engine_write(e, 100);
+		engine_settle(e);
+	}
+	PEER_AWAIT(e->base, segments(spool) >= before + more);
+	engine_settle(e);
+}
+
 #endif
