@@ -114,6 +114,14 @@ const char *frame_type_name(unsigned type)
 		return "hosts-request";
 	case FRAME_HOSTS:
 		return "hosts";
+	case FRAME_REACH:
+		return "reach";
+	case FRAME_REACHED:
+		return "reached";
+	case FRAME_DIAL:
+		return "dial";
+	case FRAME_DIAL_REFUSED:
+		return "dial-refused";
 	}
 	return "?";
 }

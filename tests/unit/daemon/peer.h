@@ -69,6 +69,14 @@ static const ProtobufCMessageDescriptor *peer_message_of(enum frame_type type)
 		return &ringtail__v1__probes__descriptor;
 	case FRAME_CHANGE:
 		return &ringtail__v1__change__descriptor;
+	case FRAME_REACH:
+		return &ringtail__v1__reach__descriptor;
+	case FRAME_REACHED:
+		return &ringtail__v1__reached__descriptor;
+	case FRAME_DIAL:
+		return &ringtail__v1__dial__descriptor;
+	case FRAME_DIAL_REFUSED:
+		return &ringtail__v1__dial_refused__descriptor;
 	case FRAME_SEGMENT_HEAD:
 		return &ringtail__v1__segment_head__descriptor;
 	case FRAME_SEGMENT_END:
