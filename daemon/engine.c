@@ -1143,6 +1143,11 @@ static void on_relay_left(void *context)
 	dialler_again(((struct engine *)context)->dialler);
 }
 
+static int on_dial(void *context, const uint8_t token[16], const char *client, struct error *error)
+{
+	return dialler_dial_back(((struct engine *)context)->dialler, token, client, error);
+}
+
 static int start_server(struct engine *engine, struct error *error)
 {
 	struct server_config config = {
@@ -1156,6 +1161,7 @@ static int start_server(struct engine *engine, struct error *error)
 		.dumps = engine->dumps,
 		.disk_thread = engine->disk_thread,
 		.relay_left = on_relay_left,
+		.dial = on_dial,
 		.context = engine,
 		.relay_role = engine->config.relay_role == CONFIG_RELAY_OPERATOR ? ROLE_OPERATOR :
 										   ROLE_VIEWER,
@@ -1274,6 +1280,7 @@ static int start_relay(struct engine *engine, struct error *error)
 		.turnstile = engine->remote,
 		.agents_max = (unsigned)engine->config.agents_max,
 		.hello_timeout_ns = engine->config.hello_timeout_ns,
+		.silence_timeout_ns = engine->config.silence_timeout_ns,
 	};
 	int err;
 

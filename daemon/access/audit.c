@@ -77,6 +77,9 @@ char *audit_line(const struct audit_attempt *attempt)
 		put_member(out, "rule", attempt->rule, max);
 	} else if (attempt->dump) {
 		put_member(out, "dump", attempt->dump, max);
+	} else if (attempt->host) {
+		if (*attempt->host)
+			put_member(out, "host", attempt->host, max);
 	} else {
 		put_list(out, "enable", attempt->enable, attempt->enables, whole);
 		put_list(out, "disable", attempt->disable, attempt->disables, whole);

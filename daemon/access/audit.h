@@ -33,12 +33,13 @@
 struct audit_attempt {
 	uint64_t realtime_ns;
 	const char *who, *role, *peer;
-	const char *action;			/* "change", "register", "forget", "trigger", "delete-dump" */
+	const char *action;			/* "change", "register", "forget", "trigger", "delete-dump", "reach", "dial" */
 	char *const *enable, *const *disable;
 	size_t enables, disables;
 	const char *flags;			/* with what is enabled; NULL or "": none */
 	const char *consumer;			/* of register and forget; else NULL */
 	const char *rule, *dump;		/* of trigger, and of delete-dump; else NULL */
+	const char *host;			/* of reach; of dial, "": this host; else NULL */
 	const char *outcome;			/* "allowed", or the code of the error */
 };
 

@@ -729,7 +729,7 @@ static const unsigned char takes_effect[OPTIONS] = {
 	[OPTION_clients_max] = 1, [OPTION_identity_max] = 1, [OPTION_pending_max] = 1,
 	[OPTION_tls_timeout_ns] = 1, [OPTION_hello_timeout_ns] = 1,
 	[OPTION_silence_timeout_ns] = 1, [OPTION_relay_interval_ns] = 1,
-	[OPTION_relay_bandwidth] = 1,
+	[OPTION_relay_bandwidth] = 1, [OPTION_relay_clients] = 1,
 	[OPTION_metrics_probe] = 1, [OPTION_slow_call_ns] = 1, [OPTION_log_level] = 1,
 	[OPTION_on] = 1, [OPTION_dump_bytes] = 1, [OPTION_dump_count] = 1,
 };

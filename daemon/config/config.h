@@ -46,6 +46,12 @@ enum config_relay_role {
 	CONFIG_RELAY_OPERATOR,
 };
 
+/* What clients of a relay may do. */
+enum config_relay_clients {
+	CONFIG_RELAY_CLIENTS_NONE,
+	CONFIG_RELAY_CLIENTS_VIEWER,
+};
+
 /* What a relay waits for before it acknowledges. */
 enum config_relay_ack {
 	CONFIG_RELAY_ACK_DISK,

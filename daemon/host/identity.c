@@ -47,6 +47,13 @@ void identity_set_relay(struct client_identity *identity, enum role role)
 	*identity = (struct client_identity){.proof = IDENTITY_RELAY, .role = role, .text = "relay"};
 }
 
+void identity_set_through(struct client_identity *identity, const char *client)
+{
+	*identity = (struct client_identity){.proof = IDENTITY_THROUGH, .role = ROLE_VIEWER};
+	snprintf(identity->text, sizeof(identity->text), "relay:%s", client);
+	visible_replace(identity->text);	/* it may be cut inside a character */
+}
+
 int identity_of_unix_peer(int fd, struct client_identity *identity)
 {
 	struct ucred who;

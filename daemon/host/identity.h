@@ -7,6 +7,7 @@
  *	token:NAME	the name of a token in the tokens file
  *	user:UID	the peer of a unix socket, as the kernel says; with the groups it is in
  *	relay		a relay that this daemon has dialled
+ *	relay:NAME	a client of that relay, whose name at the relay is NAME: the relay says so
  *	local		somebody on this host: plain tcp on loopback proves no more
  *
  * A rule is a word of the options viewer and operator, which says whose clients are meant: cert:NAME, token:NAME
@@ -42,6 +43,7 @@ enum identity_proof {
 	IDENTITY_USER,
 	IDENTITY_LOCAL,
 	IDENTITY_RELAY,			/* this daemon has dialled it, and verified its certificate */
+	IDENTITY_THROUGH,		/* a client of such a relay: no more than the relay's word */
 };
 
 struct client_identity {
@@ -70,6 +72,9 @@ void identity_set_local(struct client_identity *identity);
 
 /* No rule judges it: it has the role that the option relay-role gives. */
 void identity_set_relay(struct client_identity *identity, enum role role);
+
+/* The same, of a client of a relay: "relay:cert:alice". It is a viewer, whoever it is there. */
+void identity_set_through(struct client_identity *identity, const char *client);
 
 /* Asks the kernel who is at the other end of a unix socket. 0 or -errno. */
 int identity_of_unix_peer(int fd, struct client_identity *identity);

@@ -217,6 +217,27 @@ static int identify(const struct relay_agent *agent, char name[IDENTITY_NAME_BYT
 	return -EACCES;
 }
 
+/* Whoever takes the connection is told when the bytes that came with the hello were looked at. */
+static void begin_joining(struct relay_agent *agent, const char *name, const ProtobufCBinaryData *token)
+{
+	if (token->len > sizeof(agent->token)) {
+		refuse_frame(agent, "dial-unknown", "the token in the agent's hello is too long");
+		return;
+	}
+	memcpy(agent->token, token->data, token->len);
+	agent->token_bytes = token->len;
+	snprintf(agent->name, sizeof(agent->name), "%s", name);
+	agent->state = AGENT_JOINING;
+}
+
+static bool names_dial(const Ringtail__V1__AgentHello *hello)
+{
+	for (size_t i = 0; i < hello->n_feature; i++)
+		if (hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_DIAL)
+			return true;
+	return false;
+}
+
 static void take_agent_hello(struct relay_agent *agent, const Ringtail__V1__AgentHello *hello)
 {
 	char name[IDENTITY_NAME_BYTES];
@@ -229,12 +250,20 @@ static void take_agent_hello(struct relay_agent *agent, const Ringtail__V1__Agen
 	}
 	visible_copy(agent->software, sizeof(agent->software), hello->software,
 		     strlen(hello->software));
-	if (identify(agent, name, &error) == 0)
-		agent->of = agent->config.host->admit(agent->config.host->context, agent, name, &error);
+	if (identify(agent, name, &error) != 0) {
+		relay_agent_refuse(agent, &error);
+		return;
+	}
+	if (hello->token.len) {
+		begin_joining(agent, name, &hello->token);
+		return;
+	}
+	agent->of = agent->config.host->admit(agent->config.host->context, agent, name, &error);
 	if (!agent->of) {
 		relay_agent_refuse(agent, &error);
 		return;
 	}
+	agent->dials = names_dial(hello);
 	agent->state = AGENT_GREETED;
 	send_hello(agent);
 }
@@ -410,6 +439,40 @@ static void take_stat(struct relay_agent *agent, const Ringtail__V1__Stat *messa
 	relay_host_tell(agent->of, message, clock_read(CLOCK_REALTIME));
 }
 
+/* ---- What it is asked to dial for --------------------------------------------------------------- */
+
+bool relay_agent_dial(struct relay_agent *agent, const uint8_t *token, size_t bytes, const char *client)
+{
+	Ringtail__V1__Dial message = RINGTAIL__V1__DIAL__INIT;
+	struct frame_ref *frame;
+
+	/* One place is left for an acknowledgement, and one for an Error. */
+	if (agent->state != AGENT_STREAMING || agent->outs + 2 >= OUT_MAX)
+		return false;
+	message.token = (ProtobufCBinaryData){bytes, (uint8_t *)token};
+	message.client = (char *)client;
+	frame = frame_ref_pack(agent->config.desk->codec, FRAME_DIAL, &message.base);
+	if (frame)
+		send_frame(agent, frame);
+	return frame;
+}
+
+static void take_dial_refused(struct relay_agent *agent, const Ringtail__V1__DialRefused *message)
+{
+	const Ringtail__V1__Error *told = message->error;
+	char code[64], what[256], hint[256];
+	struct error error;
+
+	visible_copy(code, sizeof(code), told ? told->code : "", told ? strlen(told->code) : 0);
+	visible_copy(what, sizeof(what), told ? told->what : "", told ? strlen(told->what) : 0);
+	visible_copy(hint, sizeof(hint), told ? told->hint : "", told ? strlen(told->hint) : 0);
+	error_set(&error, EACCES, *code ? code : "dial-refused", "the host %s answers: %s", agent->of->name, what);
+	error_hint(&error, "%s", hint);
+	/* It may come late: the client has left meanwhile. */
+	agent->config.host->refused_dial(agent->config.host->context, agent->of->name, message->token.data,
+					 message->token.len, &error);
+}
+
 /* Before a frame of events: what is known of its run is complete. False: it is refused. */
 static bool open_stream(struct relay_agent *agent)
 {
@@ -521,6 +584,8 @@ static const ProtobufCMessageDescriptor *message_of(const struct relay_agent *ag
 		return &ringtail__v1__bye__descriptor;
 	case FRAME_STAT:
 		return &ringtail__v1__stat__descriptor;
+	case FRAME_DIAL_REFUSED:
+		return &ringtail__v1__dial_refused__descriptor;
 	default:
 		return NULL;
 	}
@@ -541,6 +606,9 @@ static void take_message(struct relay_agent *agent, struct frame_ref *frame, con
 		break;
 	case FRAME_STAT:
 		take_stat(agent, message);
+		break;
+	case FRAME_DIAL_REFUSED:
+		take_dial_refused(agent, message);
 		break;
 	default:
 		take_error(agent, message);
@@ -618,7 +686,7 @@ static size_t take_frames(struct relay_agent *agent, const uint8_t *bytes, size_
 
 	/* What others have sent meanwhile counts: else each brings a frame more than there is room for. */
 	agent->full = must_wait(agent);
-	while (agent->state != AGENT_CLOSING && !agent->full) {
+	while (agent->state != AGENT_CLOSING && agent->state != AGENT_JOINING && !agent->full) {
 		struct frame_header header;
 		enum frame_status status = frame_parse_header(bytes + at, n - at, max, &header);
 
@@ -739,6 +807,30 @@ static void wait_for_more(struct relay_agent *agent, ssize_t got)
 		event_active(agent->readable, EV_READ, 0);
 }
 
+/* The rest is its client's, which has not spoken yet: so its host has nothing to say. May free it. */
+static void join(struct relay_agent *agent)
+{
+	const struct relay_agent_host *host = agent->config.host;
+	struct error error;
+	int err;
+
+	if (agent->input_bytes) {
+		refuse_frame(agent, "unexpected-frame", "the agent speaks before the client that it has dialled for");
+		return;
+	}
+	/* Whoever takes the transport over waits for the socket in its own way, or closes it. */
+	event_del(agent->readable);
+	event_del(agent->writable);
+	err = host->join(host->context, agent->name, agent->token, agent->token_bytes, agent->transport, &error);
+	if (err) {
+		event_add(agent->readable, NULL);
+		relay_agent_refuse(agent, &error);
+		return;
+	}
+	agent->transport = NULL;
+	relay_agent_destroy(agent);
+}
+
 /* Frames are looked at after each part of a turn: one that has to wait leaves the rest to the socket. */
 static void hear(struct relay_agent *agent)
 {
@@ -753,7 +845,11 @@ static void hear(struct relay_agent *agent)
 		if (kept)
 			kept = take_input(agent, agent->config.desk->input, n);
 		turn += n;
-	} while (kept && got > 0 && !agent->full && turn < RELAY_READ_TURN_BYTES);
+	} while (kept && got > 0 && !agent->full && agent->state != AGENT_JOINING && turn < RELAY_READ_TURN_BYTES);
+	if (kept && agent->state == AGENT_JOINING) {
+		join(agent);
+		return;
+	}
 	if ((got < 0 && got != -EAGAIN) || !kept) {
 		relay_agent_destroy(agent);
 		return;

@@ -11,6 +11,8 @@
  *			<------------------	Ack
  *			<------------------	StatRequest, behind a frame, once a minute at most
  *	Stat		------------------>
+ *			<------------------	Dial, where a client of the relay asks for this host
+ *	DialRefused	------------------>	unless the agent dials once more, with the Dial's token in its AgentHello
  *
  * So behind the first frame the relay is a client as any other. Its host is who the certificate names. Main
  * thread.
@@ -24,6 +26,7 @@
 #include <sys/queue.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/host/identity.h"
 #include "daemon/net/transport.h"
 #include "daemon/relay/sink.h"
 #include "proto/cursor.h"
@@ -46,6 +49,8 @@ struct relay_desk {
 /* As much of a connection's bytes as is looked at together; a frame, and what is read at once. */
 #define RELAY_INPUT_BYTES	(FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX + RELAY_READ_BYTES)
 
+#define RELAY_TOKEN_BYTES	16	/* of a Dial */
+
 struct relay_agent_host {
 	void *context;
 
@@ -59,6 +64,17 @@ struct relay_agent_host {
 
 	/* Whether so much of its host is on its way to the sink that nothing more is to be read. */
 	bool (*is_full)(void *context, const struct relay_agent *agent);
+
+	/*
+	 * It has dialled for a client, and shows the token that its host was given. 0: the transport is taken over, and the
+	 * agent ends; -errno with *error refuses.
+	 */
+	int (*join)(void *context, const char *name, const uint8_t *token, size_t bytes, struct transport *transport,
+		    struct error *error);
+
+	/* Its host does not dial for that token. False: it was not asked to. */
+	bool (*refused_dial)(void *context, const char *name, const uint8_t *token, size_t bytes,
+			     const struct error *error);
 
 	/* What waits for the rest of its frame is too much, of all agents. False: it is this one that has to go. */
 	bool (*make_way)(void *context, struct relay_agent *agent);
@@ -91,10 +107,12 @@ struct relay_agent {
 		AGENT_NEW,		/* no AgentHello yet */
 		AGENT_GREETED,		/* it was sent our ClientHello */
 		AGENT_STREAMING,	/* it was sent our Subscribe */
+		AGENT_JOINING,		/* it has shown a token instead: it is for a client */
 		AGENT_CLOSING,		/* refused: it gets to read why */
 	} state;
 	bool heard;			/* it has sent something */
 	bool shaken;			/* hands: its certificate is good */
+	bool dials;			/* it answers a Dial */
 	bool full;			/* nothing is read until relay_agent_go_on() */
 	bool broken;			/* the socket is, or memory ran out */
 	struct event *readable, *writable, *timeout;
@@ -107,6 +125,10 @@ struct relay_agent {
 	bool owes_ack;
 	uint64_t asked_ns;		/* how its spool stands; 0: never */
 	bool owes_stat;			/* it has not answered that */
+
+	uint8_t token[RELAY_TOKEN_BYTES];	/* of AGENT_JOINING, */
+	size_t token_bytes;
+	char name[IDENTITY_NAME_BYTES];		/* and its host */
 
 	/* How its stream begins. */
 	struct relay_opening *opening;	/* of the frames that come; NULL: none has come */
@@ -129,6 +151,9 @@ void relay_agent_replace(struct relay_agent *agent, const struct error *error);
 
 /* Sends an acknowledgement of what its host has stored. */
 void relay_agent_acknowledge(struct relay_agent *agent);
+
+/* Asks it to dial once more, for that client. False: what was sent before still waits, or it is out of memory. */
+bool relay_agent_dial(struct relay_agent *agent, const uint8_t *token, size_t bytes, const char *client);
 
 /* There is room again. */
 void relay_agent_go_on(struct relay_agent *agent);

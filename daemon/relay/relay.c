@@ -17,6 +17,7 @@
 #include "daemon/net/origin.h"
 #include "daemon/net/transport.h"
 #include "daemon/relay/agent.h"
+#include "daemon/relay/bridge.h"
 #include "daemon/relay/host.h"
 #include "daemon/relay/waiting_room.h"
 
@@ -42,6 +43,7 @@ struct relay {
 	uint64_t lost[LOSS_STAGES][LOSS_REASONS];	/* that all hosts told of */
 	uint64_t held_bytes;
 	uint64_t rest_bytes;			/* of frames that have not come whole */
+	struct bridges *bridges;		/* of clients and hosts */
 	bool full;				/* some host waits for others to be stored */
 	bool ending;
 };
@@ -178,7 +180,7 @@ static void refuse_full(const struct relay *relay, struct error *error)
 }
 
 /* The newer connection counts: the older one may be of before the host's network broke. */
-static void replace(struct relay_host *host)
+static void replace(const struct relay *relay, struct relay_host *host)
 {
 	struct error error;
 
@@ -186,6 +188,7 @@ static void replace(struct relay_host *host)
 		 " that goes on, two hosts have certificates of this name", host->name);
 	error_set(&error, EBUSY, "agent-replaced", "the host %s has connected once more", host->name);
 	error_hint(&error, "if that goes on, two hosts have certificates of this name: give each its own");
+	bridges_host_left(relay->bridges, host->name);
 	host->agent->of = NULL;
 	relay_agent_replace(host->agent, &error);
 	host->agent = NULL;
@@ -236,7 +239,7 @@ static struct relay_host *on_admit(void *context, struct relay_agent *agent, con
 	relay->connected += !host->agent;
 	if (host->agent) {
 		make_pending(relay, host->agent, true);
-		replace(host);
+		replace(relay, host);
 	}
 	host->agent = agent;
 	host->since_realtime_ns = clock_read(CLOCK_REALTIME);
@@ -256,8 +259,47 @@ static void on_closed(void *context, struct relay_agent *agent)
 	agent->of->agent = NULL;
 	agent->of->since_realtime_ns = clock_read(CLOCK_REALTIME);
 	relay->connected--;
+	bridges_host_left(relay->bridges, agent->of->name);
 	if (!relay->ending)
 		log_info("agent-left", "the host %s has left", agent->of->name);
+}
+
+/* ---- Clients that ask for a host ------------------------------------------------------------- */
+
+int relay_reach(struct relay *relay, const char *name, const struct client_identity *identity, const char *who,
+		const struct bridge_asker *asker, struct error *error)
+{
+	struct relay_host *host = find_host(relay, name);
+
+	if (host)
+		return bridges_ask(relay->bridges, host, identity, who, asker, error);
+	counter_add(COUNTER_reaches, 1);
+	counter_add(COUNTER_reaches_failed, 1);
+	error_set(error, ENOENT, "host-unknown", "this relay knows no host %.64s", name);
+	error_hint(error, "`tracectl list hosts` shows which it knows");
+	return -ENOENT;
+}
+
+void relay_leave(struct relay *relay, const void *context)
+{
+	bridges_leave(relay->bridges, context);
+}
+
+static int on_join(void *context, const char *name, const uint8_t *token, size_t bytes, struct transport *transport,
+		   struct error *error)
+{
+	struct relay *relay = context;
+	int err = transport_tls_check_revoked(gate_tls(relay->config.gate), transport, error);
+
+	return err ? err : bridges_join(relay->bridges, name, token, bytes, transport, error);
+}
+
+static bool on_refused_dial(void *context, const char *name, const uint8_t *token, size_t bytes,
+			    const struct error *error)
+{
+	struct relay *relay = context;
+
+	return bridges_refuse(relay->bridges, name, token, bytes, error);
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
@@ -547,6 +589,7 @@ void relay_judge(struct relay *relay)
 	TAILQ_FOREACH(agent, &relay->agents, link)
 		if (transport_tls_check_revoked(gate_tls(relay->config.gate), agent->transport, &error) != 0)
 			relay_agent_refuse(agent, &error);
+	bridges_judge(relay->bridges);
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
@@ -664,6 +707,7 @@ static void free_relay(struct relay *relay)
 			relay_host_destroy(host);
 		}
 	}
+	bridges_destroy(relay->bridges);
 	waiting_room_fini(&relay->waiting);
 	if (relay->room)
 		event_free(relay->room);
@@ -689,6 +733,8 @@ int relay_create(const struct relay_config *config, struct relay **out, struct e
 		.forward = on_forward,
 		.is_full = on_is_full,
 		.make_way = on_make_way,
+		.join = on_join,
+		.refused_dial = on_refused_dial,
 		.closed = on_closed,
 	};
 	relay->descriptors_max = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur :
@@ -705,7 +751,11 @@ int relay_create(const struct relay_config *config, struct relay **out, struct e
 		.raw = malloc(FRAME_RAW_BYTES_MAX),
 		.rest_bytes = &relay->rest_bytes,
 	};
-	if (!relay->room || !relay->desk.codec || !relay->desk.input || !relay->desk.raw ||
+	relay->bridges = bridges_create(&(struct bridges_config){
+		.base = config->base, .gate = config->gate, .codec = relay->desk.codec,
+		.linger_ns = config->hello_timeout_ns, .silence_ns = config->silence_timeout_ns,
+	});
+	if (!relay->room || !relay->bridges || !relay->desk.codec || !relay->desk.input || !relay->desk.raw ||
 	    random_bytes(&relay->origin_seed, sizeof(relay->origin_seed)) != 0) {
 		relay_sink_destroy(config->sink);
 		free_relay(relay);

@@ -20,6 +20,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/metrics/stat.h"
 #include "daemon/net/address.h"
+#include "daemon/relay/bridge.h"
 #include "daemon/relay/sink.h"
 #include "query/error.h"
 
@@ -33,6 +34,7 @@ struct relay_config {
 	struct relay_sink *sink;	/* taken over */
 	unsigned agents_max;
 	uint64_t hello_timeout_ns;
+	uint64_t silence_timeout_ns;	/* of what waits between a client and a host */
 };
 
 int relay_create(const struct relay_config *config, struct relay **relay, struct error *error);
@@ -46,6 +48,16 @@ void relay_accept(void *relay, int fd, const struct address *address, const char
 
 /* After a reload: agents whose certificates are revoked now are disconnected. */
 void relay_judge(struct relay *relay);
+
+/*
+ * A client, an operator, asks for a connection to the host of that name: one of asker's functions is called later.
+ * -errno with *error: it cannot be had, and none is.
+ */
+int relay_reach(struct relay *relay, const char *host, const struct client_identity *identity, const char *who,
+		const struct bridge_asker *asker, struct error *error);
+
+/* Whoever asked with that context has left. */
+void relay_leave(struct relay *relay, const void *context);
 
 /* All hosts together. What it points at, here and below, is borrowed until control returns to the loop. */
 void relay_stat(const struct relay *relay, struct stat_relay *stat);

@@ -41,7 +41,8 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 					   RINGTAIL__V1__FEATURE__FEATURE_DUMPS,
 					   RINGTAIL__V1__FEATURE__FEATURE_FDS,
 					   RINGTAIL__V1__FEATURE__FEATURE_HOSTS,
-					   RINGTAIL__V1__FEATURE__FEATURE_COUNTS};
+					   RINGTAIL__V1__FEATURE__FEATURE_COUNTS,
+					   RINGTAIL__V1__FEATURE__FEATURE_REACH};
 	struct utsname host;
 
 	uname(&host);

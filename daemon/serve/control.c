@@ -29,6 +29,8 @@ enum action {
 	ACTION_REGISTER,	/* a durable consumer: then it is subscribed to */
 	ACTION_FORGET,		/* one that is given up */
 	ACTION_DELETE_DUMP,
+	ACTION_REACH,		/* a host of this relay */
+	ACTION_DIAL,		/* the relay, for a client of it */
 	ACTION_CONFIG,		/* a new configuration: nobody waits for the answer */
 	ACTION_AGAIN,		/* what is in force, with probes that programs brought since: nor here */
 };
@@ -57,6 +59,7 @@ struct change {
 	size_t enables, disables;
 	char *consumer;			/* NULL: it is about probes, or a dump */
 	char *dump;			/* of ACTION_DELETE_DUMP */
+	struct control_note note;	/* of ACTION_REACH and ACTION_DIAL */
 	struct subscribe_request *subscribe;	/* of ACTION_REGISTER */
 	struct error error;		/* why not; without a code: allowed so far */
 	struct always_on *next;		/* what it comes to */
@@ -392,6 +395,11 @@ struct frame_ref *control_probes(const struct control *control)
 
 /* ---- One change ------------------------------------------------------------------------------ */
 
+static bool is_note(enum action action)
+{
+	return action == ACTION_REACH || action == ACTION_DIAL;
+}
+
 static void answer(struct change *change, struct frame_ref *frame)
 {
 	struct control *control = change->control;
@@ -404,7 +412,9 @@ static void answer(struct change *change, struct frame_ref *frame)
 		error_set(&change->error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	TAILQ_REMOVE(&control->queue, change, link);
 	control->waiting--;
-	if (session && change->action != ACTION_REGISTER)
+	if (session && is_note(change->action))
+		change->note.noted(change->note.context, session, &change->note, &change->error);
+	else if (session && change->action != ACTION_REGISTER)
 		session_answer(session, frame, &change->error);
 	else if (session && change->error.code[0])
 		session_refuse(session, &change->error, true);
@@ -611,7 +621,7 @@ static void take_audited(struct change *change)
 	if (change->disk_error) {
 		refuse_disk(change, "audit-failed", "the audit log");
 		answer(change, NULL);
-	} else if (change->error.code[0]) {
+	} else if (change->error.code[0] || is_note(change->action)) {
 		answer(change, NULL);
 	} else if (change->action == ACTION_FORGET) {
 		forget(change);
@@ -687,7 +697,7 @@ static void judge(struct change *change)
 	uint64_t now_ns = clock_read(CLOCK_REALTIME);
 	int err = 0;
 
-	if (change->error.code[0])
+	if (change->error.code[0] || is_note(change->action))
 		return;
 	if (change->consumer) {
 		judge_consumer(change);
@@ -719,6 +729,7 @@ static void make_attempt(const struct change *change, struct audit_attempt *atte
 	static const char *const action[] = {
 		[ACTION_CHANGE] = "change", [ACTION_REGISTER] = "register",
 		[ACTION_FORGET] = "forget", [ACTION_DELETE_DUMP] = "delete-dump",
+		[ACTION_REACH] = "reach", [ACTION_DIAL] = "dial",
 		[ACTION_CONFIG] = "", [ACTION_AGAIN] = "",
 	};
 
@@ -735,6 +746,7 @@ static void make_attempt(const struct change *change, struct audit_attempt *atte
 		.flags = change->flags_text,
 		.consumer = change->consumer,
 		.dump = change->dump,
+		.host = change->action == ACTION_REACH ? change->note.name : change->action == ACTION_DIAL ? "" : NULL,
 		.outcome = change->error.code[0] ? change->error.code : "allowed",
 	};
 }
@@ -906,6 +918,9 @@ static struct change *make(struct control *control, struct session *session, enu
 	if (action == ACTION_DELETE_DUMP)
 		gate_allow(control->config.gate, identity, ROLE_OPERATOR, "delete dumps",
 			   &change->error);
+	if (action == ACTION_REACH)
+		gate_allow(control->config.gate, identity, ROLE_OPERATOR, "ask hosts through this relay",
+			   &change->error);
 	return change;
 }
 
@@ -1004,6 +1019,35 @@ void control_ask_register(struct control *control, struct session *session,
 			   "the daemon is out of memory");
 	else
 		queue(control, change);
+}
+
+void control_ask_note(struct control *control, struct session *session, const struct control_note *note)
+{
+	enum action action = note->kind == CONTROL_NOTE_REACH ? ACTION_REACH : ACTION_DIAL;
+	struct change *change = make(control, session, action);
+	struct error error = {0};
+
+	if (change && action == ACTION_DIAL)
+		identity_set_through(&change->identity, note->name);
+	if (change && action == ACTION_DIAL) {
+		free(change->who);
+		change->who = strdup(change->identity.text);
+	}
+	if (!change || !change->who)
+		error_set(&error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+	else if (control->waiting >= CHANGES_WAITING_MAX)
+		error_set(&error, EBUSY, "too-many-changes", "too many changes are pending");
+	if (error.code[0]) {
+		error_hint(&error, "try again in a moment");
+		if (change)
+			free_change(change);
+		note->noted(note->context, session, note, &error);
+		return;
+	}
+	change->note = *note;
+	if (!change->error.code[0])
+		change->error = note->refused;
+	queue(control, change);
 }
 
 void control_leave(struct control *control, const struct session *session)

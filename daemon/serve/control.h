@@ -98,6 +98,25 @@ void control_ask_delete_dump(struct control *control, struct session *session, c
 void control_ask_register(struct control *control, struct session *session,
 			  struct subscribe_request *request);
 
+/* What goes through a relay, and changes nothing here: it is in the audit log before it happens. */
+struct control_note {
+	enum {
+		CONTROL_NOTE_REACH,	/* a client of this relay asks for that host; operators only */
+		CONTROL_NOTE_DIAL,	/* this host's relay asks it to dial for that client */
+	} kind;
+	char name[IDENTITY_TEXT_BYTES];	/* the host's; the client's, as the relay calls it */
+	uint8_t token[16];		/* of the Dial */
+	struct error refused;		/* with a code: it is only written down */
+
+	/* It is, or cannot be: then, and if it was refused, error->code says why; else that is empty. */
+	void (*noted)(void *context, struct session *session, const struct control_note *note,
+		      const struct error *error);
+	void *context;
+};
+
+/* noted() follows, perhaps at once, unless the session leaves before. The note is copied. */
+void control_ask_note(struct control *control, struct session *session, const struct control_note *note);
+
 /* The session goes: what it asked for is done all the same, and not answered. */
 void control_leave(struct control *control, const struct session *session);
 

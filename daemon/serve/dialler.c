@@ -17,6 +17,7 @@
 #include "daemon/base/random.h"
 #include "daemon/net/address.h"
 #include "daemon/net/transport.h"
+#include "daemon/serve/dial_back.h"
 #include "daemon/spool/spool.h"
 #include "proto/backoff.h"
 #include "proto/message.h"
@@ -65,6 +66,10 @@ struct dialler {
 	int fd;				/* without a transport yet; -1: none */
 	struct frame_ref *hello;
 	size_t hello_sent;
+
+	struct dial_backs *backs;	/* connections for clients of the relay */
+	struct sockaddr_storage peer;	/* where the relay is, that is tried or that the server has */
+	socklen_t peer_bytes;
 };
 
 static void enter(struct dialler *dialler, enum dial_state state)
@@ -242,6 +247,7 @@ static void judge_answer(struct dialler *dialler, const uint8_t *bytes, size_t n
 
 static struct frame_ref *pack_hello(const struct dialler *dialler)
 {
+	Ringtail__V1__Feature feature[] = {RINGTAIL__V1__FEATURE__FEATURE_DIAL};
 	Ringtail__V1__AgentHello hello = RINGTAIL__V1__AGENT_HELLO__INIT;
 	struct utsname host;
 
@@ -249,6 +255,8 @@ static struct frame_ref *pack_hello(const struct dialler *dialler)
 	hello.version_min = hello.version_max = FRAME_VERSION;
 	hello.software = "ringtaild " RINGTAIL_VERSION;
 	hello.hostname = host.nodename;
+	hello.feature = feature;
+	hello.n_feature = sizeof(feature) / sizeof(feature[0]);
 	return frame_ref_pack(dialler->config.codec, FRAME_AGENT_HELLO, &hello.base);
 }
 
@@ -345,6 +353,8 @@ static void connect_next(struct dialler *dialler, int err)
 			continue;
 		}
 		dialler->fd = fd;
+		memcpy(&dialler->peer, address->ai_addr, address->ai_addrlen);
+		dialler->peer_bytes = (socklen_t)address->ai_addrlen;
 		dialler->readable = event_new(dialler->config.base, fd, EV_READ, on_ready, dialler);
 		dialler->writable = event_new(dialler->config.base, fd, EV_WRITE, on_ready, dialler);
 		if (dialler->readable && dialler->writable) {
@@ -515,6 +525,23 @@ void dialler_again(struct dialler *dialler)
 	wait_ms(dialler, backoff_spread_ms(&dialler->backoff, RELAY_RETURN_NS / 1000000));
 }
 
+int dialler_dial_back(struct dialler *dialler, const uint8_t token[16], const char *client, struct error *error)
+{
+	const struct dial_back_request request = {
+		.to = dialler ? (const struct sockaddr *)&dialler->peer : NULL,
+		.to_bytes = dialler ? dialler->peer_bytes : 0,
+		.host = dialler ? dialler->dial.host : NULL,
+		.text = dialler ? dialler->dial.text : NULL,
+		.token = token,
+		.client = client,
+	};
+
+	if (dialler && dialler->state == DIAL_SERVED)
+		return dial_backs_begin(dialler->backs, &request, error);
+	error_set(error, ENOTCONN, "dial-failed", "this host is not connected to a relay");
+	return -ENOTCONN;
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 int dialler_check(const struct config *config, struct error *error)
@@ -554,7 +581,11 @@ int dialler_create(const struct dialler_config *config, struct dialler **out, st
 		dialler->fd = -1;
 		dialler->timer = evtimer_new(config->base, on_timer, dialler);
 	}
-	if (!dialler || !dialler->timer || random_bytes(&seed, sizeof(seed)) != 0) {
+	if (dialler)
+		dialler->backs = dial_backs_create(&(struct dial_backs_config){
+			.base = config->base, .server = config->server, .codec = config->codec, .config = config->config,
+		});
+	if (!dialler || !dialler->timer || !dialler->backs || random_bytes(&seed, sizeof(seed)) != 0) {
 		dialler_destroy(dialler);
 		return error_set(error, ENOMEM, "out-of-memory", "cannot begin to dial a relay");
 	}
@@ -574,6 +605,7 @@ void dialler_destroy(struct dialler *dialler)
 	if (!dialler)
 		return;
 	clean_up(dialler);
+	dial_backs_destroy(dialler->backs);
 	if (dialler->timer)
 		event_free(dialler->timer);
 	free(dialler);

@@ -42,4 +42,7 @@ void dialler_destroy(struct dialler *dialler);
 /* The server's connection to the relay has ended: a server_config's relay_left. */
 void dialler_again(struct dialler *dialler);
 
+/* That relay asks for another connection, for a client of it: a server_config's dial. NULL is safe. */
+int dialler_dial_back(struct dialler *dialler, const uint8_t token[16], const char *client, struct error *error);
+
 #endif

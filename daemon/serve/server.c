@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -20,10 +21,12 @@
 #include "daemon/collect/batcher.h"
 #include "daemon/net/origin.h"
 #include "daemon/net/transport.h"
+#include "daemon/relay/relay.h"
 #include "daemon/serve/dump_parts.h"
 #include "daemon/serve/stuck.h"
 #include "daemon/stream/gather.h"
 #include "proto/limits.h"
+#include "query/visible.h"
 
 /* In the order in which stat tells of them. */
 enum client_state {
@@ -39,6 +42,7 @@ struct client {
 	enum client_state state;
 	enum server_door door;
 	uint8_t origin;			/* where it comes from: a user, or an address */
+	char through[IDENTITY_TEXT_BYTES];	/* SERVER_THROUGH: what the relay calls it */
 	struct session *session;	/* NULL: being made */
 };
 
@@ -56,7 +60,9 @@ struct server {
 	unsigned count[CLIENT_STATES];
 	unsigned pending_from[ORIGINS];	/* of count[CLIENT_PENDING] */
 	uint64_t origin_seed;
-	struct allowance relay_allowance;		/* one for all connections to relays, one after the other */
+	struct allowance relay_allowance;		/* one for all connections to relays, also for clients of theirs */
+	uint64_t dials_since_ns;			/* begin of the time in which `dials` are counted */
+	unsigned dials;
 	struct client_list list[CLIENT_STATES];		/* each from its oldest */
 };
 
@@ -219,7 +225,7 @@ static void make_room_for_pending(struct server *server)
 /* Who comes in TLS hears later that there is no room; for its own relay there always is. */
 static bool waits_for_room(enum server_door door)
 {
-	return door != SERVER_TLS && door != SERVER_RELAY;
+	return door != SERVER_TLS && door != SERVER_RELAY && door != SERVER_THROUGH;
 }
 
 /* So that it is dialled again. */
@@ -229,8 +235,8 @@ static void tell_relay_left(struct server *server, enum server_door door)
 		server->config.relay_left(server->config.context);
 }
 
-void server_serve(struct server *server, enum server_door door, struct transport *transport,
-		  const char *peer)
+static void serve(struct server *server, enum server_door door, struct transport *transport, const char *peer,
+		  const char *through)
 {
 	struct session_config config = {
 		.base = server->config.base,
@@ -238,7 +244,7 @@ void server_serve(struct server *server, enum server_door door, struct transport
 		.bounds = &server->config.bounds.session,
 		.codec = server->config.codec,
 		.turnstile = server->config.turnstile,
-		.allowance = door == SERVER_RELAY ? &server->relay_allowance : NULL,
+		.allowance = door == SERVER_RELAY || door == SERVER_THROUGH ? &server->relay_allowance : NULL,
 	};
 	bool full = server->count[CLIENT_SERVED] >= server->config.bounds.clients_max;
 	struct client *client;
@@ -260,6 +266,7 @@ void server_serve(struct server *server, enum server_door door, struct transport
 	if (client->state == CLIENT_PENDING)
 		make_room_for_pending(server);
 	client->door = door;
+	snprintf(client->through, sizeof(client->through), "%s", through);
 	enlist(server, client);
 	config.client = client;
 	client->session = session_create(&config, transport, ++server->next_id, peer);
@@ -280,6 +287,16 @@ no_memory:
 	counter_add(COUNTER_sessions_out_of_memory, 1);
 	log_warn("client-memory", "cannot serve %s: out of memory", peer);
 	tell_relay_left(server, door);
+}
+
+void server_serve(struct server *server, enum server_door door, struct transport *transport, const char *peer)
+{
+	serve(server, door, transport, peer, "");
+}
+
+void server_serve_through(struct server *server, struct transport *transport, const char *peer, const char *client)
+{
+	serve(server, SERVER_THROUGH, transport, peer, client);
 }
 
 /* What fits into an empty socket is said. */
@@ -540,6 +557,21 @@ static struct frame_ref *pack_subscribed(struct frame_codec *codec, const struct
 	return frame;
 }
 
+/* ---- Clients of the relay that this daemon has dialled ----------------------------------------- */
+
+static void refuse_relay_clients(struct error *error)
+{
+	error_set(error, EACCES, "relay-clients", "this host serves no clients of its relay");
+	error_hint(error, "give relay-clients = viewer on that host");
+}
+
+static void refuse_more_through(struct error *error)
+{
+	error_set(error, EBUSY, "too-many-dials", "this host serves %u clients of its relay, as many as it does at once",
+		  BRIDGES_HOST_MAX);
+	error_hint(error, "wait until one of them has ended");
+}
+
 /* ---- What sessions ask ----------------------------------------------------------------------- */
 
 static int on_identify(void *context, void *client, const struct transport *transport,
@@ -563,8 +595,29 @@ static int on_identify(void *context, void *client, const struct transport *tran
 	case SERVER_RELAY:
 		identity_set_relay(identity, server->config.relay_role);
 		break;
+	case SERVER_THROUGH:
+		identity_set_through(identity, ((struct client *)client)->through);
+		break;
 	}
 	return 0;
+}
+
+/* A reload may have come since it was dialled for. */
+static int admit_through(const struct server *server, struct error *error)
+{
+	const struct client *client;
+	unsigned same = 0;
+
+	TAILQ_FOREACH(client, &server->list[CLIENT_SERVED], link)
+		same += client->door == SERVER_THROUGH;
+	if (!server->config.bounds.relay_clients) {
+		refuse_relay_clients(error);
+		return -EACCES;
+	}
+	if (same < BRIDGES_HOST_MAX)
+		return 0;
+	refuse_more_through(error);
+	return -EBUSY;
 }
 
 static int on_admit(void *context, struct session *session, const char *token,
@@ -573,7 +626,8 @@ static int on_admit(void *context, struct session *session, const char *token,
 	struct server *server = context;
 	struct client *client = session_client(session);
 	bool is_relay = client->door == SERVER_RELAY;
-	int err = is_relay ? 0 : gate_admit(server->config.gate, session_identity(session), token, error);
+	int err = client->door == SERVER_THROUGH ? admit_through(server, error) :
+		  is_relay ? 0 : gate_admit(server->config.gate, session_identity(session), token, error);
 
 	if (err) {
 		counter_add(COUNTER_sessions_denied, 1);
@@ -650,7 +704,7 @@ static void note_held_back(const struct server *server, struct daemon_stat *stat
 	bool held_back = false;
 
 	TAILQ_FOREACH(client, &server->list[CLIENT_SERVED], link)
-		held_back |= session_held_back(client->session);
+		held_back |= client->door == SERVER_RELAY && session_held_back(client->session);
 	for (unsigned i = 0; i < stat->consumers; i++)
 		if (strcmp(stat->consumer[i].name, CONSUMER_RELAY) == 0)
 			stat->consumer[i].held_back = held_back;
@@ -712,6 +766,16 @@ static struct frame_ref *on_probes(void *context)
 	return control_probes(server->config.control);
 }
 
+/* What stays on this host's disk for a client has an owner, and of that one there is no more than the relay's word. */
+static int check_through(const struct client *client, const struct subscribe_request *request, struct error *error)
+{
+	if (client->door != SERVER_THROUGH || !request->consumer)
+		return 0;
+	error_set(error, EACCES, "relay-consumer", "a durable consumer cannot be had through a relay");
+	error_hint(error, "connect to the daemon itself, or subscribe without a consumer");
+	return -EACCES;
+}
+
 static int on_subscribe(void *context, struct session *session,
 			const Ringtail__V1__Subscribe *subscribe, struct error *error)
 {
@@ -723,7 +787,8 @@ static int on_subscribe(void *context, struct session *session,
 
 	if (!request)
 		return -EINVAL;
-	if (request->consumer)
+	err = check_through(session_client(session), request, error);
+	if (!err && request->consumer)
 		err = fanout_may_consume(fanout, request->consumer, session_identity(session),
 					 &registers, error);
 	/* Who registers a consumer, or is denied one, is in the audit log first. */
@@ -817,6 +882,144 @@ static struct frame_ref *on_hosts(void *context, const char *after, struct error
 	return answers_hosts(server->config.answers, after, error);
 }
 
+/* ---- A client that asks for a host of this relay ----------------------------------------------- */
+
+static struct transport *on_reached(void *session)
+{
+	return session_hand_over(session);
+}
+
+static void on_unreached(void *session, const struct error *error)
+{
+	session_answer(session, NULL, error);
+}
+
+static void reach(struct server *server, struct session *session, const struct control_note *note)
+{
+	struct bridge_asker asker = {.context = session, .reached = on_reached, .failed = on_unreached};
+	const struct client_identity *identity = session_identity(session);
+	struct error error = {0};
+
+	if (!server->config.answers->relay)
+		error_set(&error, EINVAL, "not-a-relay", "this daemon is no relay");
+	else
+		relay_reach(server->config.answers->relay, note->name, identity,
+			    gate_name(server->config.gate, identity), &asker, &error);
+	if (error.code[0])
+		session_answer(session, NULL, &error);
+}
+
+static void on_reach_noted(void *context, struct session *session, const struct control_note *note,
+			   const struct error *error)
+{
+	struct server *server = context;
+
+	if (error->code[0])
+		session_answer(session, NULL, error);
+	else
+		reach(server, session, note);
+}
+
+static void on_reach(void *context, struct session *session, const char *host)
+{
+	struct server *server = context;
+	struct control_note note = {.kind = CONTROL_NOTE_REACH, .noted = on_reach_noted, .context = server};
+	struct error error;
+
+	snprintf(note.name, sizeof(note.name), "%s", host);
+	if (server->config.answers->relay && session_stream(session) == NULL && strcmp(note.name, host) == 0) {
+		control_ask_note(server->config.control, session, &note);
+		return;
+	}
+	if (server->config.answers->relay) {
+		error_set(&error, EINVAL, "host-unknown", "%s", session_stream(session) ?
+			  "a connection with a stream cannot become one to a host" : "no host has so long a name");
+		error_hint(&error, "`tracectl list hosts` shows which hosts there are");
+	} else {
+		error_set(&error, EINVAL, "not-a-relay", "this daemon is no relay");
+		error_hint(&error, "ask a daemon whose option listen-agents is given");
+	}
+	session_answer(session, NULL, &error);
+}
+
+/* ---- Its relay asks it to dial, for a client --------------------------------------------------- */
+
+static void refuse_dial(struct server *server, struct session *session, const uint8_t *token, size_t bytes,
+			const struct error *error)
+{
+	Ringtail__V1__DialRefused message = RINGTAIL__V1__DIAL_REFUSED__INIT;
+	Ringtail__V1__Error told = RINGTAIL__V1__ERROR__INIT;
+	struct frame_ref *frame;
+
+	told.code = (char *)error->code;
+	told.what = (char *)error->what;
+	told.hint = (char *)error->hint;
+	message.token = (ProtobufCBinaryData){bytes, (uint8_t *)token};
+	message.error = &told;
+	counter_add(COUNTER_dials_refused, 1);
+	log_info("dial-refused", "the relay asks for a connection: [%s] %s", error->code, error->what);
+	/* Without memory the relay waits, and then says that this host is silent. */
+	frame = frame_ref_pack(server->config.codec, FRAME_DIAL_REFUSED, &message.base);
+	if (frame)
+		session_send(session, frame);
+}
+
+static void on_dial_noted(void *context, struct session *session, const struct control_note *note,
+			  const struct error *error)
+{
+	struct server *server = context;
+	struct error why = *error;
+
+	if (!why.code[0])
+		server->config.dial(server->config.context, note->token, note->name, &why);
+	if (why.code[0])
+		refuse_dial(server, session, note->token, sizeof(note->token), &why);
+}
+
+static unsigned count_through(const struct server *server)
+{
+	const struct client *client;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < CLIENT_STATES; i++)
+		TAILQ_FOREACH(client, &server->list[i], link)
+			n += client->door == SERVER_THROUGH;
+	return n;
+}
+
+/* What is beyond any bound leaves no line. */
+static void on_dial(void *context, struct session *session, const Ringtail__V1__Dial *request)
+{
+	struct server *server = context;
+	struct control_note note = {.kind = CONTROL_NOTE_DIAL, .noted = on_dial_noted, .context = server};
+	uint64_t now_ns = clock_monotonic();
+	struct error error = {0};
+
+	counter_add(COUNTER_dials_asked, 1);
+	snprintf(note.name, sizeof(note.name), "%s", request->client);
+	visible_replace(note.name);
+	if (now_ns - server->dials_since_ns > BRIDGE_DIALS_NS) {
+		server->dials_since_ns = now_ns;
+		server->dials = 0;
+	}
+	if (request->token.len != sizeof(note.token))
+		error_set(&error, EINVAL, "dial-token", "the token of the relay has %zu bytes, not %zu",
+			  request->token.len, sizeof(note.token));
+	else if (++server->dials > BRIDGE_DIALS_MAX)
+		error_set(&error, EBUSY, "too-many-dials", "the relay has asked for more than %u connections in a minute",
+			  BRIDGE_DIALS_MAX);
+	else if (count_through(server) >= BRIDGES_HOST_MAX)
+		refuse_more_through(&error);
+	if (error.code[0]) {
+		refuse_dial(server, session, request->token.data, request->token.len, &error);
+		return;
+	}
+	memcpy(note.token, request->token.data, sizeof(note.token));
+	if (!server->config.bounds.relay_clients || !server->config.dial)
+		refuse_relay_clients(&note.refused);
+	control_ask_note(server->config.control, session, &note);
+}
+
 static void on_closed(void *context, struct session *session, bool orderly)
 {
 	struct server *server = context;
@@ -826,6 +1029,8 @@ static void on_closed(void *context, struct session *session, bool orderly)
 	control_leave(server->config.control, session);
 	stuck_leave(server->stuck, session);
 	dump_parts_leave(server->dumps, session);
+	if (server->config.answers->relay)
+		relay_leave(server->config.answers->relay, session);
 	door = ((struct client *)session_client(session))->door;
 	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
@@ -924,6 +1129,7 @@ struct server_bounds server_bounds_of(const struct config *config)
 								  (config->clients_max + 1) / 2),
 		.relay_interval_ns = config->relay_interval_ns,
 		.relay_bandwidth = config->relay_bandwidth,
+		.relay_clients = config->relay_clients == CONFIG_RELAY_CLIENTS_VIEWER,
 		.insecure = config->insecure,
 	};
 }
@@ -963,6 +1169,8 @@ struct server *server_create(const struct server_config *config)
 		.stuck = on_stuck,
 		.dumps = on_dumps,
 		.hosts = on_hosts,
+		.reach = on_reach,
+		.dial = on_dial,
 		.closed = on_closed,
 	};
 	server->sweep = event_new(config->base, -1, EV_PERSIST, on_sweep, server);
@@ -1028,6 +1236,13 @@ static void judge(struct session *session, void *context)
 
 	if (identity->role == ROLE_NONE || identity->proof == IDENTITY_RELAY)
 		return;
+	if (identity->proof == IDENTITY_THROUGH) {
+		if (server->config.bounds.relay_clients)
+			return;
+		refuse_relay_clients(&error);
+		session_refuse(session, &error, true);
+		return;
+	}
 	gate_judge(server->config.gate, identity);
 	if (client->door == SERVER_TLS)
 		err = transport_tls_check_revoked(gate_tls(server->config.gate), session_transport(session), &error);

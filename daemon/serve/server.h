@@ -27,6 +27,7 @@ struct server_bounds {
 	unsigned identity_max;		/* of clients_max, of one identity; 0: no bound */
 	uint64_t relay_interval_ns;	/* frames for a relay are sent together after this time */
 	uint64_t relay_bandwidth;	/* bytes a second to a relay; 0: any number */
+	bool relay_clients;		/* clients of the relay may be served */
 	bool insecure;			/* allow plain tcp on loopback */
 };
 
@@ -43,6 +44,10 @@ struct server_config {
 
 	/* The relay that this daemon dialled has disconnected, or was refused. NULL: the daemon dials none. */
 	void (*relay_left)(void *context);
+
+	/* That relay asks to be dialled once more, for a client, with that token. -errno with *error: it is not. NULL: as
+	 * relay_left. */
+	int (*dial)(void *context, const uint8_t token[16], const char *client, struct error *error);
 	void *context;
 	enum role relay_role;
 };
@@ -64,11 +69,15 @@ enum server_door {
 	SERVER_PLAIN,
 	SERVER_TLS,
 	SERVER_RELAY,		/* this daemon dialled it */
+	SERVER_THROUGH,		/* and dialled it once more, for a client of it */
 };
 
 /* The same for a transport that exists already; the server owns it from now on. */
 void server_serve(struct server *server, enum server_door door, struct transport *transport,
 		  const char *peer);
+
+/* The same for a client of the relay, whom the relay calls so. */
+void server_serve_through(struct server *server, struct transport *transport, const char *peer, const char *client);
 
 /* The state of the daemon and its clients; free it by daemon_stat_free(). NULL: out of memory. */
 struct daemon_stat *server_stat(void *server);

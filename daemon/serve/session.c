@@ -659,6 +659,28 @@ static void take_dumps(struct session *session, const Ringtail__V1__DumpsRequest
 	session->config.host->dumps(session->config.host->context, session, request);
 }
 
+static void take_reach(struct session *session, const Ringtail__V1__Reach *request)
+{
+	session->state = SESSION_CHANGING;
+	session->config.host->reach(session->config.host->context, session, request->host);
+}
+
+/* While it waited it was not read, but for what came right behind its request. */
+struct transport *session_hand_over(struct session *session)
+{
+	struct transport *transport = session->transport;
+
+	if (session->state != SESSION_CHANGING || session->input_bytes || session->broken || session->stream ||
+	    !session_idle(session)) {
+		refuse(session, "unexpected-frame", "a client that asks for a host waits for the answer",
+		       "see docs/protocol.md, Reach");
+		return NULL;
+	}
+	session->transport = NULL;
+	session_destroy(session, true);
+	return transport;
+}
+
 void session_answer(struct session *session, struct frame_ref *answer, const struct error *error)
 {
 	if (session->state == SESSION_CHANGING)
@@ -808,6 +830,12 @@ static void dispatch(struct session *session, enum frame_type type, const void *
 	case FRAME_HOSTS_REQUEST:
 		take_hosts(session, message);
 		break;
+	case FRAME_REACH:
+		take_reach(session, message);
+		break;
+	case FRAME_DIAL:
+		session->config.host->dial(session->config.host->context, session, message);
+		break;
 	default:
 		take_bye(session);
 		break;
@@ -873,13 +901,15 @@ static bool take_request(struct session *session, enum frame_type type, const ui
 		[FRAME_STUCK_REQUEST] = &ringtail__v1__stuck_request__descriptor,
 		[FRAME_DUMPS_REQUEST] = &ringtail__v1__dumps_request__descriptor,
 		[FRAME_HOSTS_REQUEST] = &ringtail__v1__hosts_request__descriptor,
+		[FRAME_REACH] = &ringtail__v1__reach__descriptor,
+		[FRAME_DIAL] = &ringtail__v1__dial__descriptor,
 	};
 	size_t types = sizeof(message_of) / sizeof(message_of[0]);
 	ProtobufCMessage *message;
 	int ready = -1;
 
 	if (type >= types || !message_of[type] ||
-	    (type == FRAME_ERROR && session->identity.proof != IDENTITY_RELAY) ||
+	    ((type == FRAME_ERROR || type == FRAME_DIAL) && session->identity.proof != IDENTITY_RELAY) ||
 	    (session->state == SESSION_NEW) != (type == FRAME_CLIENT_HELLO)) {
 		refuse(session, "unexpected-frame",
 		       session->state == SESSION_NEW ? "the first frame is not a ClientHello"

@@ -95,6 +95,12 @@ struct session_host {
 	 */
 	int (*awaits)(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
 		      struct error *error);
+
+	/* session_answer() or session_hand_over() follows, later or at once. */
+	void (*reach)(void *context, struct session *session, const char *host);
+
+	/* Its relay asks this host to dial, for a client; the request is borrowed. */
+	void (*dial)(void *context, struct session *session, const Ringtail__V1__Dial *request);
 };
 
 /* What a reload may change under a session's feet. */
@@ -144,6 +150,12 @@ void session_go_on(struct session *session);
 
 /* Ends the wait of a change: the answer, taken over, or NULL and why not. */
 void session_answer(struct session *session, struct frame_ref *answer, const struct error *error);
+
+/*
+ * Ends the wait of a client that asked for a host: its transport, with nothing under way on it, is the caller's, and
+ * the session is freed. NULL: it was refused, for it has spoken before its answer, and goes on until it is told so.
+ */
+struct transport *session_hand_over(struct session *session);
 
 /* The stream has something new. May free the session. */
 void session_wake(struct session *session);

@@ -133,6 +133,20 @@ static struct frame_ref *on_hosts(void *context, const char *after, struct error
 	return NULL;
 }
 
+static void on_reach(void *context, struct session *session, const char *name)
+{
+	struct error error;
+
+	(void)context;
+	error_set(&error, EINVAL, "not-a-relay", "no host %.60s here", name);
+	session_answer(session, NULL, &error);
+}
+
+static void on_dial(void *context, struct session *session, const Ringtail__V1__Dial *request)
+{
+	(void)context, (void)session, (void)request;
+}
+
 static struct frame_ref *on_hello(void *context, struct session *session)
 {
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
@@ -239,7 +253,7 @@ static void open_host(struct host *host)
 	host->codec = frame_codec_create(1);
 	host->ops = (struct session_host){host, on_identify, on_admit, on_hello, on_list, on_stat,
 					  on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
-					  on_stuck, on_dumps, on_hosts, on_closed, on_awaits};
+					  on_stuck, on_dumps, on_hosts, on_closed, on_awaits, on_reach, on_dial};
 	if (!host->base || !host->codec || gate_create(&nobody_named, &host->gate, NULL) != 0)
 		abort();
 }

@@ -63,7 +63,7 @@ MUTANTS = [
      "if (reader->pos == reader->released && reader->seq == reader->released_seq)",
      "if (reader->pos == reader->released)", ["unit/ring_note"]),
     ("third-session-any-client-may-send-error", "daemon/serve/session.c",
-     "(type == FRAME_ERROR && session->identity.proof != IDENTITY_RELAY) ||",
+     "((type == FRAME_ERROR || type == FRAME_DIAL) && session->identity.proof != IDENTITY_RELAY) ||",
      "", ["unit/session"]),
     ("third-dialler-a-relay-without-durability", "daemon/serve/dialler.c",
      "config->durability != SPOOL_MEMORY",

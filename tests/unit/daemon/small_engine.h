@@ -253,6 +253,8 @@ static struct disk *engine_disk;
 static bool engine_keeps_dumps;		/* on that disk */
 static bool engine_durable;
 static bool engine_dials_relay;
+/* The relay's word to dial for a client; NULL: none is dialled. */
+static int (*engine_dial)(void *context, const uint8_t token[16], const char *client, struct error *error);
 /* Which providers programs may bring; NULL: none. */
 static bool (*engine_may_come)(void *context, const char *provider);
 static size_t engine_segment_bytes = 1 << 20;
@@ -365,6 +367,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 		.base = engine->base, .answers = &engine->answers, .gate = engine->gate,
 		.control = engine->control, .codec = engine->codec, .dumps = engine->dumps,
 		.bounds = engine_bounds(clients_max),
+		.dial = engine_dial, .context = engine,
 	};
 	engine->server = server_create(&server);
 	assert_non_null(engine->server);

@@ -143,6 +143,20 @@ static struct frame_ref *on_hosts(void *context, const char *after, struct error
 	return NULL;
 }
 
+static void on_reach(void *context, struct session *session, const char *name)
+{
+	struct error error;
+
+	(void)context;
+	error_set(&error, EINVAL, "not-a-relay", "no host %.60s here", name);
+	session_answer(session, NULL, &error);
+}
+
+static void on_dial(void *context, struct session *session, const Ringtail__V1__Dial *request)
+{
+	(void)context, (void)session, (void)request;
+}
+
 static struct frame_ref *on_hello(void *context, struct session *session)
 {
 	struct fixture *f = context;
@@ -251,7 +265,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 	f->host = (struct session_host){f, on_identify, on_admit, on_hello, on_list, on_stat,
 					on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
 					on_stuck, on_dumps, on_hosts,
-					on_closed, on_awaits};
+					on_closed, on_awaits, on_reach, on_dial};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
 	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL, NULL};
 	f->peer = peer_pair(f->base, &f->fd);
