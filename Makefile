@@ -348,7 +348,7 @@ FUZZ_BUILD := build/fuzz
 FUZZERS	:= $(patsubst tests/fuzz/%.c,$(FUZZ_BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 ifneq ($(filter fuzzers,$(MAKECMDGOALS)),)
 fuzzers: $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
-$(BUILD)/bin/fuzz_client $(BUILD)/bin/fuzz_elf $(BUILD)/bin/fuzz_fleet $(BUILD)/bin/fuzz_jit $(BUILD)/bin/fuzz_lanes: $(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(LIB_client)
+$(foreach one,client elf fleet jit lanes reach,$(BUILD)/bin/fuzz_$(one)): $(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(LIB_client)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CLIENT_LIBS)
 $(BUILD)/bin/fuzz_tracepoint: $(BUILD)/tests/fuzz/fuzz_tracepoint.o $(LIB_daemon) $(LIB_client)

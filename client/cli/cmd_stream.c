@@ -14,6 +14,7 @@
 #include "client/cli/hosts.h"
 #include "client/cli/kafka_source.h"
 #include "client/lib/failure.h"
+#include "client/cli/reached.h"
 #include "client/cli/since.h"
 #include "client/cli/stop.h"
 #include "client/cli/where.h"
@@ -163,17 +164,17 @@ static int check(const struct settings *settings, const struct cmd_view *view,
 }
 
 /* The daemon has refused strings that nobody asked for, and left. */
-static int subscribe_bare(const char *address, const struct ringtail_subscription *wanted, struct who *who,
-			  struct pump *pump, struct pump_host *host, struct ringtail_error *error)
+static int subscribe_bare(const struct settings *settings, const struct ringtail_subscription *wanted, struct who *who,
+			  struct pump *pump, size_t i, struct ringtail_error *error)
 {
 	struct ringtail_subscription bare = *wanted;
 	struct ringtail *again;
 
 	bare.flags &= ~(unsigned)RINGTAIL_STRINGS;
-	if (ringtail_connect(address, &again, error))
+	if (hosts_connect_again(settings, pump, i, &again, error))
 		return -ENOTCONN;
-	ringtail_close(host->ringtail);
-	host->ringtail = again;
+	ringtail_close(pump->host[i].ringtail);
+	pump->host[i].ringtail = again;
 	ringtail_set_span(again, 0, pump->until_realtime_ns);
 	who_look(who, ringtail_host(again));
 	return ringtail_subscribe(again, &bare, error);
@@ -242,7 +243,7 @@ static int subscribe(const struct settings *settings, const struct cmd_view *vie
 	err = ringtail_subscribe(host->ringtail, wanted, error);
 	if (err && !strcmp(error->code, "viewer-flags") &&
 	    strings_unasked(settings, !tap && pump->ops == &print_text))
-		err = subscribe_bare(settings->connect.text[i], wanted, who, pump, host, error);
+		err = subscribe_bare(settings, wanted, who, pump, i, error);
 	return err;
 }
 
@@ -278,11 +279,17 @@ static enum exit_code take(const struct settings *settings, const struct cmd_vie
 			failure_set(&error, ETIMEDOUT, "no-program", "no program has come within --duration: nothing is recorded");
 			failure_hint(&error, "start the program, or let --duration be longer");
 		}
+		/* One of a relay's hosts that cannot answer does not keep the others from it. */
+		if (err && pump->through && pump->hosts > 1) {
+			who_place(who, &error);
+			reached_drop(pump, i--, &error);
+			continue;
+		}
 		if (err) {
 			who_place(who, &error);
 			/* That of a lost connection names the daemon itself. */
-			if (pump->hosts > 1 && strcmp(error.code, "connection-lost") != 0)
-				failure_say(stderr, "%s refuses:", settings->connect.text[i]);
+			if ((pump->hosts > 1 || pump->through) && strcmp(error.code, "connection-lost") != 0)
+				failure_say(stderr, "%s refuses:", hosts_name(settings, pump, i));
 			return cmd_fail(&error, cmd_text_of(settings, &error));
 		}
 	}
@@ -363,7 +370,7 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 	hosts_close(&pump);
 	cmd_drop_sink(pump.ops, pump.sink);
 	free(place);
-	return code;
+	return pump.unasked && (code == EXIT_GOOD || code == EXIT_LOST) ? EXIT_FAILED : code;
 }
 
 /* What couriers carry, as it comes to Kafka: a recording that has no end. */
@@ -402,12 +409,6 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	for (size_t i = 0; i < settings->connect.n; i++)
 		if (kafka_source_is(settings->connect.text[i]))
 			return follow_kafka(settings, view, tap, command);
-	if (settings->host.n) {
-		failure_set(&error, EINVAL, "one-host", "--host chooses hosts of kafka:BROKERS, and --connect names none");
-		failure_hint(&error, "repeat --connect for several daemons");
-		cmd_drop_sink(view->ops, view->sink);
-		return cmd_usage(&error, command);
-	}
 	if (who_create(settings, profiles ? "profile:hz:99" : "syscall:*:call", &who, &error)) {
 		cmd_drop_sink(view->ops, view->sink);
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);

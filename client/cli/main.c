@@ -270,6 +270,12 @@ static int check_connect(const struct command *command, const struct settings *s
 		if (!(command->bit & (STREAM | READ | ASK) && kafka_source_is(settings->connect.text[i])) &&
 		    address_parse(settings->connect.text[i], &address, error))
 			return -EINVAL;
+	if (settings->explain && settings->host.n) {
+		failure_set(error, EINVAL, "one-host", "--explain asks one daemon what its own kernel evaluates, and --host"
+			    " names hosts behind it");
+		failure_hint(error, "leave --host out, and --connect to one of the hosts itself");
+		return -EINVAL;
+	}
 	if (settings->connect.n < 2 || command->bit & (STREAM | ASK))
 		return 0;
 	failure_set(error, EINVAL, "several-hosts", "%s asks one daemon, and --connect stands here %zu times",

@@ -704,7 +704,10 @@ static void print_lanes_summary(const struct run *run, const struct ringtail_tot
 			(unsigned long long)of->gaps, (unsigned long long)of->unknown,
 			(unsigned long long)of->residual, of->cut_short ? "true" : "false");
 	}
-	fprintf(to, "]}\n");
+	fputc(']', to);
+	if (run->pump->through)
+		fprintf(to, ",\"unasked\":%zu", run->pump->unasked);
+	fprintf(to, "}\n");
 	fflush(to);
 	free(leg);
 }
@@ -756,6 +759,8 @@ static enum exit_code conclude(struct run *run)
 		code = EXIT_FAILED;
 	if (pump->lanes && conclude_lanes(run) != EXIT_GOOD)
 		code = EXIT_FAILED;
+	if (pump->through)
+		tell_lossy(run);
 	told = all_totals(run);
 	if (code == EXIT_GOOD)
 		code = verdict_of(&told);
@@ -763,11 +768,12 @@ static enum exit_code conclude(struct run *run)
 	tell_undecided(pump, &told);
 	told.events -= left_out;
 	told.filtered += left_out;
-	if (pump->hosts == 1 && run->leg[0]->why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
+	if (pump->hosts == 1 && !pump->through && run->leg[0]->why == STOPPED_SELF && pump->resumable &&
+	    !pump->until_realtime_ns &&
 	    !(pump->who && pump->who->command) &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
 		tell_cursor(run->leg[0]);
-	if (pump->lanes && pump->summary == SUMMARY_JSON)
+	if ((pump->lanes || pump->through) && pump->summary == SUMMARY_JSON)
 		print_lanes_summary(run, &told, hidden, seconds);
 	else
 		pump_print_summary(pump->messages, pump->summary, &told, hidden, seconds);
@@ -856,6 +862,9 @@ static void *run_leg(void *context)
 		stop_now();
 	}
 	end_sink(leg);
+	/* How it failed is said at the end, which may be long from now. */
+	if (leg->run->pump->through && leg->why == STOPPED_ERROR)
+		note(leg, "", ringtail_last_error(leg->ringtail)->what, "; the other hosts go on");
 	unlock(leg->run);
 	return NULL;
 }

@@ -39,6 +39,8 @@ struct pump_host {
 struct pump {
 	struct pump_host *host;		/* each is read by a thread of its own, if there are several */
 	size_t hosts;
+	bool through;			/* they are hosts of a relay, */
+	size_t unasked;			/* which has so many more that were asked for, and cannot be asked */
 	struct lanes *lanes;		/* instead: all hosts of one stream; NULL: none. Read in one thread */
 	struct out *out;		/* flushed whenever nothing is at hand; */
 	struct out *also;		/* this too; NULL: there is no other */

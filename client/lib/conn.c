@@ -32,7 +32,7 @@ struct conn {
 	struct frame_codec *codec;
 	struct conn_tls *tls;		/* NULL: plain */
 	char token[TRUST_TOKEN_BYTES_MAX];
-	char name[ADDRESS_HOST_BYTES + ADDRESS_PATH_BYTES];
+	char name[ADDRESS_TEXT_BYTES];
 };
 
 uint64_t conn_now_ns(void)
@@ -458,6 +458,12 @@ int conn_send_hello(struct conn *conn, struct ringtail_error *error)
 	if (err)
 		return err == -EPIPE || err == -ECONNRESET ? 0 : err;
 	return conn->tls ? 0 : wait_while_starting(conn, POLLIN, error);
+}
+
+void conn_pass_on(struct conn *conn, const char *name)
+{
+	explicit_bzero(conn->token, sizeof(conn->token));
+	snprintf(conn->name, sizeof(conn->name), "%s", name);
 }
 
 /* What comes first is not the magic of a frame, or there is nothing at all. */

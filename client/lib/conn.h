@@ -52,6 +52,9 @@ void conn_set_notice(conn_notice *notice);
 /* Waits for the answer to begin, too: a daemon that is starting listens already. */
 int conn_send_hello(struct conn *conn, struct ringtail_error *error);
 
+/* From here on another daemon is at the other end: it is called so in messages, and does not get the token. */
+void conn_pass_on(struct conn *conn, const char *name);
+
 /* The next frame, borrowed until the next call. timeout_ms < 0: no timeout. */
 enum conn_wait conn_wait(struct conn *conn, int timeout_ms, struct frame *frame,
 			 struct ringtail_error *error);

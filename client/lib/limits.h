@@ -17,6 +17,7 @@
 #define STARTING_NOTICE_MS		1000		/* of silence; then the user is told that it waits */
 #define STARTING_TIMEOUT_MS		30000		/* a daemon that starts listens before it answers */
 #define REPLY_TIMEOUT_MS		5000		/* hello, list, first stat */
+#define REACHED_TIMEOUT_MS		15000		/* a relay waits for 10 s, until its host has dialled it once more */
 #define CHANGE_TIMEOUT_MS		30000		/* the daemon waits for its disk, or attaches many probes */
 #define REPLY_FRAMES_MAX		8		/* before the one that answers */
 #define RECONNECT_DELAY_MS_MIN		200
@@ -59,6 +60,8 @@
 #define RATE_LINE_INTERVAL_MS		250		/* at most 4 redraws a second */
 #define STAT_INTERVAL_MS		1000
 #define FLEET_HOSTS_MAX			65536u		/* of one relay, or in one stream */
+#define REACHED_HOSTS_MAX		256u		/* that one question asks through a relay */
+#define REACHED_AT_ONCE			16u		/* so many connections to them are made at once */
 #define FLEET_ROWS			20u		/* hosts that `stat --fleet`, and a stream's end, name: the worst */
 #define CLOCKS_APART_NS_MAX		60000000000ull	/* of two hosts that keep time */
 

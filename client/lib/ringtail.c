@@ -19,6 +19,7 @@
 #include "client/lib/forward.h"
 #include "client/lib/intake.h"
 #include "client/lib/limits.h"
+#include "client/lib/reach.h"
 #include "client/lib/selection.h"
 #include "client/lib/subscription.h"
 #include "proto/batch_decode.h"
@@ -196,7 +197,10 @@ static int greet(struct ringtail *ringtail, struct ringtail_error *error)
 
 	if (err)
 		return err;
-	err = conn_send_hello(ringtail->conn, error);
+	if (*ringtail->address.through)
+		err = reach_host(ringtail->conn, ringtail->address.through, error);
+	if (!err)
+		err = conn_send_hello(ringtail->conn, error);
 	if (!err)
 		err = await(ringtail, INTAKE_GREETED, "hello", error);
 	if (err) {
@@ -206,7 +210,7 @@ static int greet(struct ringtail *ringtail, struct ringtail_error *error)
 	return err;
 }
 
-int ringtail_connect(const char *address, struct ringtail **made, struct ringtail_error *error)
+int reach_connect(const char *address, const char *host, struct ringtail **made, struct ringtail_error *error)
 {
 	struct ringtail *ringtail = create(false, NULL, error);
 	int err;
@@ -214,6 +218,7 @@ int ringtail_connect(const char *address, struct ringtail **made, struct ringtai
 	if (!ringtail)
 		return -ENOMEM;
 	err = address_parse(address, &ringtail->address, error);
+	snprintf(ringtail->address.through, sizeof(ringtail->address.through), "%s", host);
 	if (!err)
 		err = greet(ringtail, error);
 	if (err) {
@@ -222,6 +227,11 @@ int ringtail_connect(const char *address, struct ringtail **made, struct ringtai
 	}
 	*made = ringtail;
 	return 0;
+}
+
+int ringtail_connect(const char *address, struct ringtail **made, struct ringtail_error *error)
+{
+	return reach_connect(address, "", made, error);
 }
 
 int ringtail_open(int fd, const char *name, bool count_only, struct ringtail **made,
@@ -434,6 +444,10 @@ static bool is_of_the_moment(const char *code)
 	static const char *const codes[] = {
 		"shutting-down", "too-many-clients", "too-many-of-identity", "too-many-pending",
 		"descriptors-exhausted", "no-room", "consumer-in-use",
+		/* Of a relay: the host is back soon, also at a relay that was restarted and stores nothing; or its
+		 * connection before has not ended yet. */
+		"host-unknown", "host-away", "host-silent", "host-busy", "too-many-reached", "too-many-dials",
+		"too-many-changes",
 	};
 
 	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)

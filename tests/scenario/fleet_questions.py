@@ -104,8 +104,8 @@ def main(case):
     case.check_equal((told.code, len(told.out.splitlines())), (0, done + 1), "the one that matches", told.err)
     told = case.tracectl(None, "read", f"{kafka.source}/ringtail/db-1", "--host", "db-1")
     case.check(told.code == 2 and "[one-host]" in told.err, "a host twice", told.err)
-    told = case.tracectl(relay, "stream", "--host", "db-1")
-    case.check(told.code == 2 and "[one-host]" in told.err, "of a daemon", told.err)
+    told = case.tracectl(relay, "stream", "--host", "wbe-*")
+    case.check(told.code == 1 and "[host-unknown]" in told.err, "nor at the relay", told.err)
     told = ask("count", "-p", "syscall:nothing:call", "--until", "now")
     case.check(told.code == 1 and "nothing" in told.err, "what no host records", told.err)
 
