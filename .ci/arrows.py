@@ -33,7 +33,7 @@ DOORS = {
     "query": "argument bpf_host constant container digits elf_symbols error file_text filter glob kernel_names "
              "message_text nearest probe_filter probe_set quantity socket_text structure_text tally user_names "
              "utf8 visible",
-    "daemon/base": "allowance clock counters counters.def descriptor frame_ref gzip json_text limits log mailbox random trace_id",
+    "daemon/base": "allowance clock counters counters.def descriptor frame_ref gzip json_text limits log loop mailbox random trace_id",
     "daemon/disk": "disk thread",
     "daemon/host": "identity machine privileges resolver sandbox secret_file service_manager watchdog",
     "daemon/ring": "bell handle probe_table reader thread_journal thread_table writer",
@@ -100,7 +100,7 @@ LIBRARIES = {
     r"jansson\.h": ["client/*", "tests/*"],
     r"n?curses\.h": ["client/cli/cmd_top.c"],
     r"sqlite3\.h": ["client/cli/write_sqlite.c", "tests/*"],
-    r"event2/.*": ["daemon/engine*", "daemon/host/watchdog*", "daemon/access/audit*",
+    r"event2/.*": ["daemon/engine*", "daemon/base/loop*", "daemon/host/watchdog*", "daemon/access/audit*",
                    "daemon/disk/thread*", "daemon/net/*", "daemon/programs/programs*",
                    "daemon/collect/*", "daemon/spool/*", "daemon/stream/*", "daemon/http/*",
                    "daemon/export/*", "daemon/trigger/*", "daemon/ask/*", "daemon/relay/*", "daemon/serve/*",

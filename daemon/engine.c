@@ -15,6 +15,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/collect/redaction.h"
 #include "daemon/collect/worker.h"
 #include "daemon/config/config.h"
@@ -690,14 +691,7 @@ static void free_gate(struct engine *engine)
 
 static int make_loop(struct engine *engine, struct error *error)
 {
-	struct event_config *config = event_config_new();
-
-	if (config) {
-		event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
-		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-		engine->base = event_base_new_with_config(config);
-		event_config_free(config);
-	}
+	engine->base = loop_create();
 	engine->codec = frame_codec_create(1);
 	if (engine->base) {
 		engine->local = turnstile_create(engine->base);

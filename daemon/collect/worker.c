@@ -19,6 +19,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/collect/drain.h"
 #include "daemon/collect/pace.h"
 
@@ -661,16 +662,7 @@ int worker_adopt_subscription(struct worker *worker, uint32_t subscription,
 
 static int create_loop(struct worker *worker)
 {
-	struct event_config *config = event_config_new();
-
-	if (!config)
-		return -ENOMEM;
-	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
-	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-	/* What a callback activates is called in the same turn: else bells that ring anew would keep the tick away. */
-	event_config_set_max_dispatch_interval(config, NULL, WORKER_BELLS_MAX, 0);
-	worker->base = event_base_new_with_config(config);
-	event_config_free(config);
+	worker->base = loop_create();
 	if (!worker->base)
 		return -ENOMEM;
 	worker->tick = evtimer_new(worker->base, on_tick, worker);

@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
+
 #define NICE		10
 #define REPORT_RETRY_MS	100
 
@@ -169,13 +171,7 @@ static bool make_senders(struct export_thread *thread)
 
 static bool make_loop(struct export_thread *thread)
 {
-	struct event_config *config = event_config_new();
-
-	if (config) {
-		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-		thread->base = event_base_new_with_config(config);
-		event_config_free(config);
-	}
+	thread->base = loop_create();
 	if (!thread->base || mailbox_init(&thread->orders) != 0)
 		return false;
 	thread->http = export_http_create(thread->base, thread->config.ca_file);

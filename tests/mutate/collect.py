@@ -344,6 +344,6 @@ MUTANTS = [
     ("drain-loss-of-what-is-no-probe", "daemon/collect:is_named_loss", "	       loss->last < RT_PROBE_MAX && ", "	       ", ["unit/drain"]),
     ("batch-first-thread-was-judged-before", BATCHER + ":batcher_create", "	batcher->judged_thread = THREAD_NONE;\n", "",
      ["unit/batcher"]),
-    ("worker-bells-keep-the-tick-away", "daemon/collect/worker.c:create_loop",
-     "	event_config_set_max_dispatch_interval(config, NULL, WORKER_BELLS_MAX, 0);\n", "", ["unit/worker_bells"]),
+    ("loop-of-whoever-is-busy", "daemon/base/loop.c:loop_create",
+     "	event_config_set_max_dispatch_interval(config, NULL, LOOP_CALLBACKS_MAX, 0);\n", "", ["unit/loop", "unit/worker_bells"]),
 ]

@@ -1,0 +1,90 @@
+/*
+ * What keeps itself active keeps nobody away: neither a descriptor nor a timer, nor what others have made active.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/base/loop.h"
+
+#define TURNS_MAX	1000u
+
+/* One that has always more to do. */
+struct busy {
+	struct event_base *base;
+	struct event *again;
+	unsigned turns;
+};
+
+static void on_busy(evutil_socket_t fd, short what, void *context)
+{
+	struct busy *busy = context;
+
+	(void)fd, (void)what;
+	if (++busy->turns < TURNS_MAX)
+		event_active(busy->again, EV_READ, 0);
+	else
+		event_base_loopbreak(busy->base);
+}
+
+static void on_other(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd, (void)what;
+	event_base_loopbreak(context);
+}
+
+/* How often the busy one had a turn before the other got its own. */
+static unsigned turns_before(int fd, short what, const struct timeval *in)
+{
+	struct busy busy = {.base = loop_create()};
+	struct event *other;
+
+	assert_non_null(busy.base);
+	busy.again = event_new(busy.base, -1, 0, on_busy, &busy);
+	other = event_new(busy.base, fd, what, on_other, busy.base);
+	assert_non_null(busy.again);
+	assert_non_null(other);
+	event_active(busy.again, EV_READ, 0);
+	assert_int_equal(event_add(other, in), 0);
+	assert_int_equal(event_base_dispatch(busy.base), 0);
+	event_free(other);
+	event_free(busy.again);
+	event_base_free(busy.base);
+	return busy.turns;
+}
+
+static void a_descriptor_gets_its_turn(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_in_range(turns_before(ends[0], EV_READ, NULL), 1, LOOP_CALLBACKS_MAX);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void a_timer_gets_its_turn(void **state)
+{
+	const struct timeval at_once = {0};
+
+	(void)state;
+	assert_in_range(turns_before(-1, EV_TIMEOUT, &at_once), 1, LOOP_CALLBACKS_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_descriptor_gets_its_turn),
+		cmocka_unit_test(a_timer_gets_its_turn),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
