@@ -16,7 +16,8 @@ verify() {
 	name=$1
 	shift
 	spin "$@" -a ring.pml >spin.log 2>&1 || { cat spin.log; exit 1; }
-	"${CC:-cc}" -O2 -w -DSAFETY -DCOLLAPSE -o pan pan.c
+	# shellcheck disable=SC2086 # it may be two words: ccache gcc
+	${CC:-cc} -O2 -w -DSAFETY -DCOLLAPSE -o pan pan.c
 	timeout "${MODEL_SECONDS:-180}" ./pan -m100000 >pan.log 2>&1 || { tail pan.log; exit 1; }
 	errors=$(sed -n 's/.*errors: \([0-9]*\).*/\1/p' pan.log)
 	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' pan.log)
