@@ -1,6 +1,7 @@
 /*
  * reached: the hosts of a relay that --host names: which there are, and a connection to each, through the relay. What
- * cannot be asked is said on `messages` of the pump, by name. One thread, but while it connects.
+ * cannot be asked is said on `messages` of the pump, by name. One thread calls it; reached_connect() starts others, and
+ * waits until they have ended.
  */
 #ifndef RINGTAIL_CLIENT_CLI_REACHED_H
 #define RINGTAIL_CLIENT_CLI_REACHED_H
@@ -27,7 +28,7 @@ void reached_free(struct reached_names *names);
 /* Hosts of the pump, with their labels. -errno with *error: none can be asked. hosts_close() also after a failure. */
 int reached_connect(const char *relay, const struct texts *glob, struct pump *pump, struct ringtail_error *error);
 
-/* One that cannot be asked: it is named, and is of the pump no more. */
+/* Says that the host at that place of the pump cannot be asked, and why; closes it, and takes it out of the pump. */
 void reached_drop(struct pump *pump, size_t i, const struct ringtail_error *error);
 
 #endif

@@ -442,7 +442,7 @@ static int configure_rings(struct source *source, const struct source_config *co
 		.watermark_bytes = config->ring_bytes / 4,
 		.policy = config->policy,
 		.wake_ms = WAKE_MS,
-		/* The opener is the loader: the list has it, unless the daemon traces itself. */
+		/* Without RT_CONFIG_SELF the module leaves out its opener, the loader, also where the daemon traces itself. */
 		.flags = RT_CONFIG_CUT | RT_CONFIG_SELF,
 	};
 	int err;

@@ -1,5 +1,5 @@
 /*
- * What keeps itself active keeps nobody away: neither a descriptor nor a timer, nor what others have made active.
+ * A callback that makes its own event active again keeps neither a descriptor nor a timer waiting.
  */
 #include <setjmp.h>
 #include <stdarg.h>
